@@ -42,7 +42,7 @@ _list:
 from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.frank.fleet.plugins.filter.spec import spec_of, stamp_spec
+from ansible_collections.frank.fleet.plugins.module_utils.unit_text import spec_of, stamp_spec
 
 
 class LookupModule(LookupBase):

@@ -1,0 +1,46 @@
+"""What our unit files carry besides their settings: the marker line and the spec label."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+#: First line of every unit file we write. A file without it belongs to somebody else.
+MARKER = "# Managed by frank-fleet"
+
+#: Container label that says which rendered unit a running container was started from.
+SPEC_LABEL = "io.frank-fleet.spec"
+
+PLACEHOLDER = "@SPEC@"
+
+#: 64 bits: short enough to read in `podman ps`, far more than accidental collisions need.
+SPEC_LENGTH = 16
+
+_LABEL_LINE = re.compile(rf"^Label={re.escape(SPEC_LABEL)}=(\S*)$", re.MULTILINE)
+
+
+def is_managed(text: str) -> bool:
+    """True if the unit text carries our marker on a comment line of its own."""
+    return any(line.startswith(MARKER) for line in text.splitlines())
+
+
+def spec_of(text: str) -> str | None:
+    """The value of the spec label in a rendered unit, or None when there is no (or more than one) such line."""
+    found = _LABEL_LINE.findall(text)
+    return found[0] if len(found) == 1 else None
+
+
+def stamp_spec(text: str, inputs: dict[str, object] | None = None) -> str:
+    """Put the hash of everything a container is made from into its spec label.
+
+    The hash covers the rendered text and `inputs`, the things outside the unit that also need a restart when they
+    change (say, the digest of a mounted script). Raises ValueError unless the text has exactly one placeholder line.
+    """
+    if text.count(PLACEHOLDER) != 1 or spec_of(text) != PLACEHOLDER:
+        raise ValueError(
+            f"the unit must have the line 'Label={SPEC_LABEL}={PLACEHOLDER}' exactly once, and no other {PLACEHOLDER}"
+        )
+    facts = json.dumps({"text": text, "inputs": inputs or {}}, sort_keys=True, ensure_ascii=True)
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:SPEC_LENGTH]
+    return text.replace(PLACEHOLDER, digest)
