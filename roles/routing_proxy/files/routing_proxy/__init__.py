@@ -1,0 +1,1 @@
+"""Routing proxy: one endpoint in front of several vLLM replicas that keeps each conversation where its prefix is cached."""
