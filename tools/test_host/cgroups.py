@@ -1,0 +1,64 @@
+"""Every process of a host is in one cgroup of ours: that says whether it runs, and ends exactly what is ours.
+
+No pid file can go stale, and no pid that the kernel gave to somebody else is ever signalled.
+"""
+
+import time
+from pathlib import Path
+
+from test_host.common import HostError
+
+STOP_SECONDS = 10.0
+
+
+def hierarchy(mountinfo: str) -> Path:
+    """Return where cgroup v2 is mounted, given the text of /proc/self/mountinfo; raise HostError if nowhere."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split()[:1] == ["cgroup2"]:
+            return Path(before.split()[4])
+    raise HostError("no cgroup v2 is mounted: run `mkdir -p /run/cgroup2 && mount -t cgroup2 cgroup2 /run/cgroup2`")
+
+
+def cgroup_of(name: str) -> Path:
+    """Return the cgroup of a host, which need not exist."""
+    return hierarchy(Path("/proc/self/mountinfo").read_text()) / f"frank-fleet-{name}"
+
+
+def has_controller(controller: str) -> bool:
+    """Tell whether a host can limit by this controller; on a machine with v1 hierarchies those hold them."""
+    root = hierarchy(Path("/proc/self/mountinfo").read_text())
+    return controller in (root / "cgroup.subtree_control").read_text().split()
+
+
+def is_running(name: str) -> bool:
+    """Tell whether any process of the host is alive."""
+    try:
+        return "populated 1" in (cgroup_of(name) / "cgroup.events").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def first_pid(name: str) -> int | None:
+    """Return the pid (as this machine sees it) of the host's own PID 1, or None before it has started."""
+    try:
+        pids = (cgroup_of(name) / "payload/init.scope/cgroup.procs").read_text().split()
+    except FileNotFoundError:
+        return None
+    return int(pids[0]) if pids else None
+
+
+def kill(name: str) -> None:
+    """End every process of the host at once and remove its cgroup; raise HostError if one outlives 10 s."""
+    cgroup = cgroup_of(name)
+    if not cgroup.exists():
+        return
+    deadline = time.monotonic() + STOP_SECONDS
+    (cgroup / "cgroup.kill").write_text("1")
+    while is_running(name):
+        if time.monotonic() > deadline:
+            raise HostError(f"processes of {name} don't end: see {cgroup}/cgroup.procs")
+        time.sleep(0.02)
+    for folder in sorted(cgroup.rglob("*/"), reverse=True):
+        folder.rmdir()
+    cgroup.rmdir()
