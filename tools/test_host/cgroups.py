@@ -6,18 +6,18 @@ No pid file can go stale, and no pid that the kernel gave to somebody else is ev
 import time
 from pathlib import Path
 
-from test_host.common import HostError
+from test_host.common import ToolError
 
 STOP_SECONDS = 10.0
 
 
 def hierarchy(mountinfo: str) -> Path:
-    """Return where cgroup v2 is mounted, given the text of /proc/self/mountinfo; raise HostError if nowhere."""
+    """Return where cgroup v2 is mounted, given the text of /proc/self/mountinfo; raise ToolError if nowhere."""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         if after.split()[:1] == ["cgroup2"]:
             return Path(before.split()[4])
-    raise HostError("no cgroup v2 is mounted: run `mkdir -p /run/cgroup2 && mount -t cgroup2 cgroup2 /run/cgroup2`")
+    raise ToolError("no cgroup v2 is mounted: run `mkdir -p /run/cgroup2 && mount -t cgroup2 cgroup2 /run/cgroup2`")
 
 
 def cgroup_of(name: str) -> Path:
@@ -49,7 +49,7 @@ def first_pid(name: str) -> int | None:
 
 
 def kill(name: str) -> None:
-    """End every process of the host at once and remove its cgroup; raise HostError if one outlives 10 s."""
+    """End every process of the host at once and remove its cgroup; raise ToolError if one outlives 10 s."""
     cgroup = cgroup_of(name)
     if not cgroup.exists():
         return
@@ -57,7 +57,7 @@ def kill(name: str) -> None:
     (cgroup / "cgroup.kill").write_text("1")
     while is_running(name):
         if time.monotonic() > deadline:
-            raise HostError(f"processes of {name} don't end: see {cgroup}/cgroup.procs")
+            raise ToolError(f"processes of {name} don't end: see {cgroup}/cgroup.procs")
         time.sleep(0.02)
     for folder in sorted(cgroup.rglob("*/"), reverse=True):
         folder.rmdir()

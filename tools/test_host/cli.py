@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from test_host import lifecycle, machine
-from test_host.common import HostError
+from test_host.common import ToolError
 from test_host.guest import Host, all_hosts, ssh_command
 from test_host.rootfs import rootfs
 
@@ -18,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments) or 0)
-    except HostError as error:
+    except ToolError as error:
         print(f"host: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ def _rootfs(arguments: argparse.Namespace) -> None:
 def _shell(arguments: argparse.Namespace) -> None:
     address = Host(arguments.name).address
     if not address:
-        raise HostError(f"{arguments.name} doesn't exist: run `tools/test_host/host up {arguments.name}`")
+        raise ToolError(f"{arguments.name} doesn't exist: run `tools/test_host/host up {arguments.name}`")
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     # One word is a line for the host's shell; several are a command and its arguments, as they are.
     line = words if len(words) < 2 else [shlex.join(words)]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-class HostError(Exception):
+class ToolError(Exception):
     """Something the user can act on; its text is one line."""
 
 
@@ -25,15 +25,15 @@ def say(text: str) -> None:
 
 
 def run(*argv: str | Path) -> str:
-    """Run a command and return its stdout; raise HostError with the last line of its stderr if it fails."""
+    """Run a command and return its stdout; raise ToolError with the last line of its stderr if it fails."""
     command = [str(word) for word in argv]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise HostError(f"{command[0]} is not installed: run `tools/test_host/host install`") from error
+        raise ToolError(f"{command[0]} is not installed: run `tools/test_host/host install`") from error
     if done.returncode:
         reason = (done.stderr.strip() or done.stdout.strip() or f"exit {done.returncode}").splitlines()[-1]
-        raise HostError(f"`{' '.join(command)}` failed: {reason}")
+        raise ToolError(f"`{' '.join(command)}` failed: {reason}")
     return done.stdout
 
 

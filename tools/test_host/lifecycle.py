@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from test_host import cgroups, network
-from test_host.common import HostError, locked, say
+from test_host.common import ToolError, locked, say
 from test_host.guest import Host, all_hosts, personalise, ssh_command
 from test_host.rootfs import copy_tree, remove_tree, rootfs
 
@@ -19,7 +19,7 @@ ASK_SECONDS = 5.0
 def up(name: str, wanted: str | None, packages: Iterable[str]) -> str:
     """Boot a host, made from the cached root if it is new, and return its address once it has started.
 
-    Safe to repeat; a host that powered off boots again with what is on its disk. Raises HostError if it can't have
+    Safe to repeat; a host that powered off boots again with what is on its disk. Raises ToolError if it can't have
     the wanted address or doesn't come up.
     """
     host = Host(name)
@@ -47,11 +47,11 @@ def down(name: str) -> None:
 
 
 def reboot(name: str) -> None:
-    """Reboot a host from inside and return once it has started again; raise HostError if it doesn't."""
+    """Reboot a host from inside and return once it has started again; raise ToolError if it doesn't."""
     host = Host(name)
     before = boot_id(host)
     if before is None:
-        raise HostError(f"{name} is not up: run `tools/test_host/host up {name}`")
+        raise ToolError(f"{name} is not up: run `tools/test_host/host up {name}`")
     ask(host, "systemctl reboot")
     _wait_until_started(host, after=before)
 
@@ -84,15 +84,15 @@ def ask(host: Host, command: str, seconds: float = ASK_SECONDS) -> str | None:
 
 def _address(host: Host) -> str:
     if not host.address:
-        raise HostError(f"{host.name} doesn't exist: run `tools/test_host/host up {host.name}`")
+        raise ToolError(f"{host.name} doesn't exist: run `tools/test_host/host up {host.name}`")
     return host.address
 
 
 def _start(host: Host, base: Path, wanted: str | None) -> None:
     if wanted and host.address and wanted != host.address:
-        raise HostError(f"{host.name} has address {host.address}: take it down to give it another")
+        raise ToolError(f"{host.name} has address {host.address}: take it down to give it another")
     if cgroups.is_running(host.name) and not host.address:
-        raise HostError(f"{host.name} was brought up with another cache folder: take it down first")
+        raise ToolError(f"{host.name} was brought up with another cache folder: take it down first")
     if cgroups.is_running(host.name):
         return
     taken = [address for other in all_hosts() if other != host and (address := other.address)]
@@ -122,7 +122,7 @@ def _boot(host: Host) -> None:
         )
     while not cgroups.is_running(host.name):
         if loop.poll() is not None:
-            raise HostError(f"{host.name} did not boot: {_last_words(host)}")
+            raise ToolError(f"{host.name} did not boot: {_last_words(host)}")
         time.sleep(0.02)
 
 
@@ -131,14 +131,14 @@ def _wait_until_started(host: Host, after: str | None = None) -> None:
     deadline = time.monotonic() + BOOT_SECONDS
     while time.monotonic() < deadline:
         if not cgroups.is_running(host.name):
-            raise HostError(f"{host.name} powered off while it started: {_last_words(host)}")
+            raise ToolError(f"{host.name} powered off while it started: {_last_words(host)}")
         if boot_id(host) not in (None, after):
             left = deadline - time.monotonic()
             # Its answer is "running" or "degraded" (with a status that says failure): both have started.
             ask(host, "systemctl is-system-running --wait || true", seconds=max(left, ASK_SECONDS))
             return
         time.sleep(0.2)
-    raise HostError(f"{host.name} does not answer ssh after {BOOT_SECONDS:.0f} s: see {host.log}")
+    raise ToolError(f"{host.name} does not answer ssh after {BOOT_SECONDS:.0f} s: see {host.log}")
 
 
 def _last_words(host: Host) -> str:

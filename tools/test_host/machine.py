@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from test_host.common import HostError, say
+from test_host.common import ToolError, say
 
 # What is looked for, and the package (Debian and Ubuntu) that brings it.
 NEEDED = {
@@ -36,19 +36,19 @@ def userns_restricted() -> bool:
 
 
 def require_root() -> None:
-    """Raise HostError unless we are root."""
+    """Raise ToolError unless we are root."""
     if os.geteuid() != 0:
-        raise HostError("not root: namespaces, mounts and nspawn need it; run this again with sudo")
+        raise ToolError("not root: namespaces, mounts and nspawn need it; run this again with sudo")
 
 
 def require_ready() -> None:
-    """Raise HostError naming the first thing that keeps this machine from running a host."""
+    """Raise ToolError naming the first thing that keeps this machine from running a host."""
     require_root()
     if packages := missing_packages():
         names = " ".join(packages)
-        raise HostError(f"missing packages: {names}; run `tools/test_host/host install` or `apt-get install {names}`")
+        raise ToolError(f"missing packages: {names}; run `tools/test_host/host install` or `apt-get install {names}`")
     if userns_restricted():
-        raise HostError(
+        raise ToolError(
             "this kernel forbids rootless containers; run `tools/test_host/host install` or "
             "`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`"
         )
@@ -60,7 +60,7 @@ def install() -> None:
     packages = missing_packages()
     if packages:
         if not shutil.which("apt-get"):
-            raise HostError(f"no apt-get here: install {' '.join(packages)} with this machine's own package manager")
+            raise ToolError(f"no apt-get here: install {' '.join(packages)} with this machine's own package manager")
         say(f"host: installing {' '.join(packages)} (usually 15 s)")
         _apt_get("update")
         _apt_get("install", "--yes", "--no-install-recommends", *packages)
@@ -79,4 +79,4 @@ def _apt_get(*words: str) -> None:
     )
     if done.returncode:
         reason = (done.stderr.strip() or "no reason given").splitlines()[-1]
-        raise HostError(f"`{' '.join(command)}` failed: {reason}")
+        raise ToolError(f"`{' '.join(command)}` failed: {reason}")

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Iterable
 from pathlib import Path
 
-from test_host.common import HostError, run, succeeds
+from test_host.common import ToolError, run, succeeds
 
 SUBNET = ipaddress.ip_network("10.203.77.0/24")
 OUTER_ADDRESS = str(SUBNET[1])
@@ -21,17 +21,17 @@ GUEST_LINK = "host0"
 def choose_address(wanted: str | None, taken: Iterable[str]) -> str:
     """Return the wanted address, or the lowest free one of the subnet.
 
-    Raises HostError if the wanted one is outside the subnet, reserved or taken, or if none is free.
+    Raises ToolError if the wanted one is outside the subnet, reserved or taken, or if none is free.
     """
     free = [str(address) for address in list(SUBNET.hosts())[1:] if str(address) not in set(taken)]
     if wanted is None:
         if not free:
-            raise HostError(f"no free address in {SUBNET}: take a host down")
+            raise ToolError(f"no free address in {SUBNET}: take a host down")
         return free[0]
     if wanted in set(taken):
-        raise HostError(f"{wanted} belongs to another host: see `tools/test_host/host status`")
+        raise ToolError(f"{wanted} belongs to another host: see `tools/test_host/host status`")
     if wanted not in free:
-        raise HostError(f"{wanted} is not an address for a host: use {SUBNET[2]} to {SUBNET[-2]}")
+        raise ToolError(f"{wanted} is not an address for a host: use {SUBNET[2]} to {SUBNET[-2]}")
     return wanted
 
 
@@ -97,8 +97,8 @@ def _make_bridge() -> None:
     run("ip", "netns", "add", BRIDGE_NAMESPACE)
     try:
         run("ip", "-n", BRIDGE_NAMESPACE, "link", "add", BRIDGE, "type", "bridge")
-    except HostError as error:
-        raise HostError(f"this kernel has no bridges (CONFIG_BRIDGE, module bridge): {error}") from error
+    except ToolError as error:
+        raise ToolError(f"this kernel has no bridges (CONFIG_BRIDGE, module bridge): {error}") from error
     run("ip", "-n", BRIDGE_NAMESPACE, "link", "set", BRIDGE, "up")
     run("ip", "link", "add", OUTER_LINK, "type", "veth", "peer", "name", "outside", "netns", BRIDGE_NAMESPACE)
     run("ip", "-n", BRIDGE_NAMESPACE, "link", "set", "outside", "master", BRIDGE, "up")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from test_host.common import HostError, cache_dir, locked, say
+from test_host.common import ToolError, cache_dir, locked, say
 
 SUITE = "trixie"
 MIRROR_VARIABLE = "FRANK_FLEET_DEBIAN_MIRROR"
@@ -53,7 +53,7 @@ def recipe_hash(packages: Iterable[str] = ()) -> str:
 def rootfs(packages: Iterable[str] = ()) -> Path:
     """Return the root file system with these extra packages, building it (20-90 s) if it isn't cached.
 
-    Raises HostError if mmdebstrap fails; what it had built so far is removed.
+    Raises ToolError if mmdebstrap fails; what it had built so far is removed.
     """
     extra = sorted(set(packages))
     target = cache_dir() / f"rootfs-{recipe_hash(extra)}"
@@ -76,14 +76,14 @@ def _build(target: Path, packages: list[str]) -> None:
 
 
 def debootstrap(target: Path, packages: Iterable[str], options: Iterable[str]) -> None:
-    """Run mmdebstrap from this machine's mirror into target (a folder, or a tar by its name); raise HostError."""
+    """Run mmdebstrap from this machine's mirror into target (a folder, or a tar by its name); raise ToolError."""
     command = ["mmdebstrap", *OPTIONS, f"--include={','.join(packages)}"]
     command += [*options, SUITE, str(target), *debian_sources()]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         remove_tree(target)
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines()
-        raise HostError(
+        raise ToolError(
             f"mmdebstrap failed: {errors[0] if errors else 'no reason given'}; another mirror: {MIRROR_VARIABLE}=URL"
         )
 
@@ -108,7 +108,7 @@ def copy_tree(source: Path, target: Path) -> None:
     unfinished = target.with_suffix(".unfinished")
     remove_tree(unfinished)
     if shutil.disk_usage(target.parent).free < 2 << 30:
-        raise HostError(f"less than 2 GiB free in {target.parent}: a host needs room for its root and its images")
+        raise ToolError(f"less than 2 GiB free in {target.parent}: a host needs room for its root and its images")
     subprocess.run(["cp", "-a", "--reflink=auto", str(source), str(unfinished)], check=True)
     unfinished.rename(target)
 

@@ -1,0 +1,2 @@
+# A login shell finds the engine's Python, as in the real image.
+PATH=/opt/vllm/bin:$PATH
