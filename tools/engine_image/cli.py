@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from test_host.common import ToolError, cache_dir, locked, say
+from test_host.common import ToolError, cache_dir, locked, say, succeeds
 from test_host.machine import require_ready
 from test_host.rootfs import OPTIONS, SUITE, debootstrap
 
@@ -92,9 +92,8 @@ def _write_base(target: Path) -> None:
 
 
 def _write_packages(target: Path) -> None:
-    platforms = [
-        f"--platform={tag}_{platform.machine()}" for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
-    ]
+    tags = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+    platforms = [f"--platform={tag}_{platform.machine()}" for tag in tags]
     with tempfile.TemporaryDirectory() as folder:
         command = [_python_with_pip(), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         command += ["--only-binary=:all:", f"--python-version={PYTHON}", *platforms]
@@ -110,16 +109,13 @@ def _write_packages(target: Path) -> None:
 
 def _python_with_pip() -> str:
     for python in (sys.executable, str(REPOSITORY / ".venv/bin/python")):
-        if (
-            Path(python).exists()
-            and subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode == 0
-        ):
+        if Path(python).exists() and succeeds(python, "-c", "import pip"):
             return python
     raise ToolError("no pip: make the project's .venv first (`make setup`), or `apt-get install python3-pip`")
 
 
 def _top_layer(target: Path) -> Layer:
-    """Write what changes from day to day: the simulator, and the few files that make the image look like the real one."""
+    """Write what changes from day to day: the simulator, and the few files that make the image like the real one."""
     layer = LayerWriter(target)
     layer.file("/etc/profile.d/vllm.sh", (HERE / "files/profile.sh").read_bytes())
     layer.file(ENTRYPOINT, (HERE / "files/radiance_entrypoint.sh").read_bytes(), 0o755)
