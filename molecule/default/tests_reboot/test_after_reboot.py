@@ -1,0 +1,32 @@
+"""The contract holds after a reboot, with nobody logged in since."""
+
+import pytest
+from contract import CONTRACT, SERVICES, USER, as_user, endpoint_names_both_replicas_up, journal
+from waiting import wait_until
+
+testinfra_hosts = ["ansible://dankserver"]
+
+
+def boot_time(host) -> float:
+    """Seconds since the epoch at which this boot's PID 1 came up."""
+    return float(host.check_output("systemctl show --property=UserspaceTimestamp --timestamp=unix").partition("@")[2])
+
+
+def test_nobody_has_logged_in(host):
+    assert host.check_output(f"loginctl show-user {USER} --property=State") == "State=lingering"
+    assert f"session opened for user {USER}" not in host.check_output("journalctl -b -t sshd -t sshd-session -t login -o cat")
+
+
+def test_both_replicas_are_up_within_a_minute(host):
+    wait_until(lambda: endpoint_names_both_replicas_up(host), seconds=60, context=lambda: journal(host))
+
+
+@pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+def test_contract(host, check):
+    check(host)
+
+
+def test_containers_are_younger_than_the_boot(host):
+    for service in SERVICES:
+        started = float(as_user(host, f"date +%s -d \"$(podman inspect --format '{{{{.State.StartedAt}}}}' {service} | cut -d. -f1)\""))
+        assert started >= boot_time(host), service
