@@ -1,1 +1,1 @@
-"""Routing proxy: one endpoint in front of several vLLM replicas that keeps each conversation where its prefix is cached."""
+"""Routing proxy: one endpoint for several vLLM replicas that keeps a conversation on the replica that has it cached."""

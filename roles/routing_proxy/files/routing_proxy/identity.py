@@ -7,58 +7,141 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-_RESPONSE_PATH = re.compile(r"/v1/responses/([^/?]+)")
-_RESPONSE_ID = re.compile(rb'"id"\s*:\s*"(resp_[^"\\]{1,200})"')
+from .canonical import DIGEST_BYTES, message_bytes, system_bytes, tools_digest
+
+MESSAGE_DEPTH = 64
+"""How many messages back a boundary may lie. A turn adds a few; hashing each of 470 messages (400 kB) by itself takes
+450 us, the last 64 and the rest in one go 130 us (blake3 needs kilobytes at a time to be fast)."""
+
+BLOCK_BYTES = 256
+"""Distance of the boundaries in a completions prompt, which has no messages: about 64 tokens, four of vLLM's blocks."""
+
+BLOCK_DEPTH = 256
+"""How many blocks back a boundary may lie: a prompt may grow by 64 kB between two requests and still be recognised."""
+
+_GENERATING = ("/chat/completions", "/messages", "/responses", "/completions", "/invocations")
+_ASKING = frozenset({"user", "system", "developer"})
+_STORED = re.compile(r"/v1/responses/([^/?#]+)")
+_ANSWER_ID = re.compile(rb'"id"\s*:\s*"(resp_[^"\\]{1,200})"')
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the router knows a request by; every field is empty when the request does not tell."""
+    """What the router knows a request by. A field is None, empty or False when the request does not tell."""
 
     session: str | None = None
+    """The session the client named: header X-Session-ID, else `prompt_cache_key` of the body."""
     response_id: str | None = None
+    """The stored response that the request follows up, reads, cancels or deletes."""
     boundaries: tuple[bytes, ...] = ()
+    """A digest after each message from the first user's on, over everything before it, oldest first; the last one is
+    the whole list. The first and the last MESSAGE_DEPTH are there; () when the conversation cannot be identified."""
     root: bytes | None = None
+    """The digest of tools, system and messages up to and including the first user's; None for a completions prompt."""
     prefix: bytes | None = None
+    """The digest of the first `affinity_bytes` of the conversation, for ROUTING=affinity."""
+    history: bool = False
+    """Whether an answer or a tool's result follows the first user message: the request goes on with something."""
+
+
+class _Request(msgspec.Struct):
+    """The fields that matter, of all APIs; the others are skipped unread. A wrong type is an unidentified request."""
+
+    messages: list[dict[str, Any]] | None = None
+    system: Any = None
+    input: str | list[dict[str, Any]] | None = None
+    instructions: Any = None
+    prompt: msgspec.Raw = msgspec.Raw()
+    tools: msgspec.Raw = msgspec.Raw()
+    prompt_cache_key: str | None = None
+    previous_response_id: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+_decode_prompt = msgspec.json.Decoder(str | list[str]).decode
 
 
 def identify(method: str, path: str, session_header: str | None, body: bytes, affinity_bytes: int = 4096) -> Identity:
-    """Return the identity of a request; never raises."""
-    session = session_header or None
-    match = _RESPONSE_PATH.match(path)
-    response_id = match.group(1) if match else None
+    """Return the identity of a request; it never raises: what cannot be read is not identified.
+
+    `path` may carry a query. `affinity_bytes` 0 leaves `prefix` out and saves its 4 us. Only requests that generate
+    are read: counting tokens or embedding leaves nothing in a prefix cache.
+    """
+    path = path.partition("?")[0].rstrip("/")
+    session = (session_header or "").strip() or None
+    if method != "POST" or not path.endswith(_GENERATING):
+        stored = _STORED.match(path)
+        return Identity(session, stored.group(1) if stored else None)
     try:
-        request: Any = msgspec.json.decode(body) if body else {}
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        request = {}
-    if not isinstance(request, dict):
-        request = {}
-    key = request.get("prompt_cache_key")
-    if session is None and isinstance(key, str) and key:
-        session = key
-    previous = request.get("previous_response_id")
-    if isinstance(previous, str) and previous:
-        response_id = previous
-    messages = request.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
-        return Identity(session, response_id)
-    digest = b""
-    text = b""
-    boundaries = []
-    opened = False
-    for message in messages:
-        raw = msgspec.json.encode(message, order="deterministic")
-        text += raw
-        digest = blake3(digest + raw).digest()[:16]
-        opened = opened or message.get("role") not in ("system", "developer")
-        if opened:
-            boundaries.append(digest)
-    boundaries = boundaries or [digest]
-    prefix = blake3(text[:affinity_bytes]).digest()[:16]
-    return Identity(session, response_id, tuple(boundaries), boundaries[0], prefix)
+        request = _decode(body)
+        session = session or request.prompt_cache_key or None
+        if request.previous_response_id:  # the input is only what is new: the conversation is in the replica's store
+            return Identity(session, request.previous_response_id)
+        return _conversation(request, session, affinity_bytes)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return Identity(session)
 
 
 def response_id_in(chunk: bytes) -> str | None:
-    """Return the id of a Responses answer from the first bytes of its body or its first server-sent events."""
-    found = _RESPONSE_ID.search(chunk)
+    """Return the id of a Responses answer, given the first bytes of its body or its first server-sent events."""
+    found = _ANSWER_ID.search(chunk)
     return found.group(1).decode("latin-1") if found else None
+
+
+def _conversation(request: _Request, session: str | None, affinity_bytes: int) -> Identity:
+    messages = request.messages
+    if messages is None:
+        if request.input is None:
+            return _completion(bytes(request.prompt), session, affinity_bytes)
+        messages = [{"role": "user", "content": request.input}] if isinstance(request.input, str) else request.input
+    if not messages:
+        return Identity(session)
+    parts = [message_bytes(message) for message in messages]
+    first, history = _opening(messages)
+    parts[: first + 1] = [system_bytes(request.system or request.instructions) + b"".join(parts[: first + 1])]
+    boundaries = _digests(tools_digest(bytes(request.tools)), parts, MESSAGE_DEPTH)
+    return Identity(session, None, boundaries, boundaries[0], _prefix(parts, affinity_bytes), history)
+
+
+def _opening(messages: list[dict[str, Any]]) -> tuple[int, bool]:
+    """Return the index of the first user message (the last message when there is none) and whether history follows."""
+    roles = [message.get("role") for message in messages]
+    first = roles.index("user") if "user" in roles else len(roles) - 1
+    return first, not _ASKING.issuperset(roles[first:])
+
+
+def _completion(prompt: bytes, session: str | None, affinity_bytes: int) -> Identity:
+    """Identify a completions request by the JSON of its prompt."""
+    text = _prompt_text(prompt)
+    if not text:
+        return Identity(session)
+    whole = max(len(text) // BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES)
+    blocks = [text[at : at + BLOCK_BYTES] for at in range(0, whole, BLOCK_BYTES)]
+    return Identity(session, None, _digests(b"", blocks, BLOCK_DEPTH), None, _prefix([text], affinity_bytes))
+
+
+def _prompt_text(prompt: bytes) -> bytes:
+    """Return the text of a prompt, or its token ids as text; empty for several prompts: they are no conversation."""
+    if prompt.startswith(b"["):
+        tokens = prompt.translate(None, b" \t\r\n").strip(b"[]")
+        if not tokens.translate(None, b"0123456789,"):
+            return tokens
+    prompts = _decode_prompt(prompt)
+    text = prompts if isinstance(prompts, str) else prompts[0] if len(prompts) == 1 else ""
+    return text.encode()
+
+
+def _digests(seed: bytes, parts: list[bytes], depth: int) -> tuple[bytes, ...]:
+    """Return the digest after the first part and after each of the last `depth`, over the seed and all before it."""
+    state = blake3(seed + parts[0])
+    digests = [state.digest(DIGEST_BYTES)]
+    near = max(1, len(parts) - depth)
+    state.update(b"".join(parts[1:near]))
+    for part in parts[near:]:
+        state.update(part)
+        digests.append(state.digest(DIGEST_BYTES))
+    return tuple(digests)
+
+
+def _prefix(parts: list[bytes], affinity_bytes: int) -> bytes | None:
+    return blake3(b"".join(parts)[:affinity_bytes]).digest(DIGEST_BYTES) if affinity_bytes else None
