@@ -127,11 +127,14 @@ def test_patches_run_in_order_in_their_folder_and_are_left_before_the_hand_over(
     assert result["cwd"] == "/"
 
 
-@pytest.mark.parametrize("name", ["patch_missing.py", "patch_failing.py"])
-def test_a_missing_or_failing_patch_stops_the_start_with_its_name(image, name):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("patch_missing.py", "patch patch_missing.py is not in"), ("patch_failing.py", "patch patch_failing.py failed")],
+)
+def test_a_missing_or_failing_patch_stops_the_start_with_its_name(image, name, reason):
     image.patch("patch_failing.py", "raise SystemExit(3)")
     result = image.run(PATCH_SCRIPTS=name)
-    assert result.returncode == 1 and name in result.stderr
+    assert result.returncode == 1 and reason in result.stderr
     assert "HANDED OVER" not in result.stdout
 
 

@@ -27,18 +27,22 @@ _NOT_EXTRA = frozenset({"role", "content", "cache_control"})
 def message_bytes(message: dict[str, Any]) -> bytes:
     """Return the canonical bytes of one message of a chat, of Anthropic's API, or of one item of a Responses input.
 
-    Concatenated messages stay distinguishable: the plain form begins with the lengths of its parts, the other is JSON.
+    Concatenated messages stay distinguishable: the plain form carries its length, the other is JSON.
     """
     role, content = message.get("role"), message.get("content")
-    if len(message) == 2 and type(role) is type(content) is str:  # most messages: 0.4 us, against 2 us below
-        return f"{len(role)},{len(content)},{role}{content}".encode()
+    if len(message) == 2 and isinstance(role, str) and isinstance(content, str):
+        return _plain(role, content)  # most messages: 0.3 us; the rest take 1 to 3
     content = _content(content)
     extra = {key: value for key, value in message.items() if value and key not in _NOT_EXTRA}
     if extra.get("type") == "message":  # Responses: the type that is meant when an item has none
         del extra["type"]
     if not extra and isinstance(role, str) and isinstance(content, str):
-        return f"{len(role)},{len(content)},{role}{content}".encode()
+        return _plain(role, content)
     return _encode([role, content, extra])
+
+
+def _plain(role: str, content: str) -> bytes:
+    return f"{role}:{len(content)}:{content}".encode()
 
 
 def system_bytes(system: Any) -> bytes:
