@@ -1,0 +1,1 @@
+"""What a proxy costs in front of two engines: direct, nginx, ours and the Rust LLM routers, measured in one run."""

@@ -1,0 +1,123 @@
+"""The targets of the proxy as ratios inside one run, and whether a run met them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.proxy_overhead.measure import MEMORY_STEPS, RequestCell, Results
+
+OURS = "ours"
+NGINX = "nginx"
+DIRECT = "direct"
+CACHE_AWARE = "vllm-router/cache_aware"
+
+CPU_TARGET = 0.5  # of vllm-router's default policy, at 16 connections
+CPU_CONNECTIONS = 16
+STREAM_TARGET = 2.0  # of nginx's chunk delay
+RSS_TARGET = 80.0  # MB after 100,000 requests
+FLAT_TARGET = 1.05  # RSS after 50,000 further requests of the same conversations, as a ratio
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One target: met (None: not measured in this run), and the sentence that says why."""
+
+    met: bool | None
+    text: str
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the median of the values that are numbers, NaN if none is."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return statistics.median(numbers) if numbers else math.nan
+
+
+def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
+    """Return the median over the passes of numerator / denominator, each taken inside one pass."""
+    return median(a / b if b > 0 else math.nan for a, b in zip(numerators, denominators, strict=True))
+
+
+def added(
+    results: Results, peer: str, size: int, connections: int, latency: Callable[[RequestCell], float]
+) -> list[float]:
+    """Return for each pass how many µs `peer` adds to the latency of `direct` in one cell."""
+    cells = results.requests[peer, size, connections]
+    direct = results.requests[DIRECT, size, connections]
+    return [latency(cell) - latency(base) for cell, base in zip(cells, direct, strict=True)]
+
+
+def p50(cell: RequestCell) -> float:
+    """Return the median latency of a cell in µs."""
+    return cell.p50_us
+
+
+def cpu_ratio(results: Results, peer: str, base: str, size: int, connections: int) -> float:
+    """Return `peer`'s CPU per request as a multiple of `base`'s, NaN if one of them was not measured."""
+    cells = results.requests.get((peer, size, connections), [])
+    bases = results.requests.get((base, size, connections), [])
+    if not cells or not bases:
+        return math.nan
+    return ratio([cell.cpu_us for cell in cells], [cell.cpu_us for cell in bases])
+
+
+def verdicts(results: Results, sizes: Sequence[int], connections: Sequence[int]) -> list[Verdict]:
+    """Judge a run against every target."""
+    judged = [_cpu(results, size) for size in sizes]
+    routers = sorted({peer for peer, _, _ in results.requests} - {OURS, NGINX, DIRECT})
+    judged += [_latency(results, router, sizes, connections) for router in routers]
+    if not routers:
+        judged.append(Verdict(None, "added latency: no Rust router is installed"))
+    for streams in sorted({number for _, number in results.streams}):
+        judged += _streams(results, streams)
+    judged += _memory(results.memory)
+    failed = sum(cell.errors for (peer, *_), cells in results.requests.items() if peer == OURS for cell in cells)
+    failed += sum(cell.errors for (peer, _), cells in results.streams.items() if peer == OURS for cell in cells)
+    judged.append(Verdict(failed == 0, f"failed requests through ours: {failed} (target 0)"))
+    return judged
+
+
+def _cpu(results: Results, size: int) -> Verdict:
+    value = cpu_ratio(results, OURS, CACHE_AWARE, size, CPU_CONNECTIONS)
+    text = f"CPU per request at {size // 1000} kB, {CPU_CONNECTIONS} connections"
+    if math.isnan(value):
+        return Verdict(None, f"{text}: {CACHE_AWARE} is not installed")
+    return Verdict(value <= CPU_TARGET, f"{text}: {value:.2f} of {CACHE_AWARE} (target <= {CPU_TARGET})")
+
+
+def _latency(results: Results, router: str, sizes: Sequence[int], connections: Sequence[int]) -> Verdict:
+    """Our added median must be below the router's in every cell."""
+    worst = (-math.inf, "")
+    for size in sizes:
+        for number in connections:
+            ours = median(added(results, OURS, size, number, p50))
+            theirs = median(added(results, router, size, number, p50))
+            worst = max(
+                worst, (ours - theirs, f"{size // 1000} kB, {number} connections: {ours:.0f} vs {theirs:.0f} µs")
+            )
+    return Verdict(worst[0] < 0, f"added p50 below {router} in every cell; nearest: {worst[1]}")
+
+
+def _streams(results: Results, connections: int) -> list[Verdict]:
+    ours, nginx = results.streams[OURS, connections], results.streams[NGINX, connections]
+    middle = ratio([cell.delay_p50_ms for cell in ours], [cell.delay_p50_ms for cell in nginx])
+    tail = ratio([cell.delay_p99_ms for cell in ours], [cell.delay_p99_ms for cell in nginx])
+    return [
+        Verdict(
+            value <= STREAM_TARGET, f"{name} chunk delay, {connections} streams: {value:.2f} of nginx (target <= 2)"
+        )
+        for name, value in (("p50", middle), ("p99", tail))
+    ]
+
+
+def _memory(memory: Sequence[tuple[int, float]]) -> list[Verdict]:
+    if not memory:
+        return [Verdict(None, "memory over 100,000 requests: not part of a quick run")]
+    requests, rss = memory[MEMORY_STEPS]
+    growth = memory[-1][1] / rss
+    return [
+        Verdict(rss < RSS_TARGET, f"RSS after {requests:,} requests, 10,000 conversations: {rss:.1f} MB (target < 80)"),
+        Verdict(growth <= FLAT_TARGET, f"RSS after 50,000 more of the same: x{growth:.3f} (target <= {FLAT_TARGET})"),
+    ]
