@@ -41,7 +41,6 @@ _list:
 
 from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
-
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import spec_of, stamp_spec
 
 

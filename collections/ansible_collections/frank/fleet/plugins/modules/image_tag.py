@@ -1,0 +1,130 @@
+#!/usr/bin/python
+"""Module: have a name in the user's image store stand for a source image."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_tag
+author: frank-fleet developers
+version_added: 1.0.0
+short_description: Tag an image in the user's own store
+description:
+  - Has O(target) stand for the image that O(source) names, in the store of the user that runs the module. Compares
+    image IDs first, so a second run changes nothing.
+  - Loads O(archive) or pulls only as asked. If that fails, nothing was changed, also when an older image is present.
+  - Run it as the service user, with E(XDG_RUNTIME_DIR) in the environment.
+options:
+  source:
+    description: The image, fully qualified, by tag or digest.
+    type: str
+    required: true
+  target:
+    description: The name to give it, such as V(localhost/radiance-vllm:0.9.3).
+    type: str
+    required: true
+  archive:
+    description: An archive on the host (docker or OCI) that is loaded if O(source) is not in the store.
+    type: path
+  pull:
+    description: Whether to ask the registry for O(source), also if the store has one already.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    support: full
+    description: Needs no Podman. What a pull or an archive would bring is not known beforehand.
+  diff_mode:
+    support: full
+seealso:
+  - module: frank.fleet.quadlet_service
+"""
+
+EXAMPLES = r"""
+- name: Tag the engine image for the units
+  become: true
+  become_user: dank
+  environment:
+    XDG_RUNTIME_DIR: /run/user/1000
+  frank.fleet.image_tag:
+    source: docker.io/stilldeadcode/vllm-radiance:0.9.3
+    target: localhost/radiance-vllm:0.9.3
+"""
+
+RETURN = r"""
+image_id:
+  description: ID of the image that O(target) stands for now (in check mode, would stand for; empty if not known).
+  returned: success
+  type: str
+previous_id:
+  description: ID of the image that O(target) stood for before.
+  returned: when there was one
+  type: str
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman
+
+
+def fetch(module: AnsibleModule, podman: Podman) -> str | None:
+    """Bring the source into the store as asked; returns its ID, None only in check mode when it is not known."""
+    source, archive = module.params["source"], module.params["archive"]
+    present = podman.image_id(source)
+    if module.params["pull"]:
+        if not module.check_mode:
+            podman.run("pull", "--quiet", "--", source)
+            return podman.image_id(source)
+        return present
+    if present or not archive:
+        return present
+    if not Path(archive).is_file():
+        module.fail_json(
+            msg=f"The archive {archive} of {source} is not on this host: copy it there, or set pull: true."
+        )
+    if module.check_mode:
+        return None
+    podman.run("load", "--quiet", "--input", archive)
+    loaded = podman.image_id(source)
+    if not loaded:
+        module.fail_json(
+            msg=f"{archive} was loaded but holds no {source}: save it with 'podman save -o FILE {source}'."
+        )
+    return loaded
+
+
+def main() -> None:
+    """Entry point for Ansible."""
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "str", "required": True},
+            "target": {"type": "str", "required": True},
+            "archive": {"type": "path"},
+            "pull": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    source, target = module.params["source"], module.params["target"]
+    podman = Podman(module)
+    before, wanted = podman.image_id(target), fetch(module, podman)
+    coming = module.check_mode and (module.params["pull"] or module.params["archive"] or not podman.available)
+    if not wanted and not coming:
+        module.fail_json(
+            msg=(
+                f"The image {source} is not in this user's store. Set pull: true, or archive: to a file made by "
+                f"'podman save', or run 'podman pull {source}' as this user."
+            )
+        )
+    changed = before != wanted
+    if changed and not module.check_mode:
+        podman.run("tag", wanted, target)
+    module.exit_json(
+        changed=changed,
+        image_id=wanted or "",
+        previous_id=before,
+        diff={"before": f"{target} {before or 'absent'}\n", "after": f"{target} {wanted or 'not known yet'}\n"},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+#!/usr/bin/python
+"""Module: take Quadlet units out of service, keeping their files in the trash."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: retired_units
+author: frank-fleet developers
+version_added: 1.0.0
+short_description: Stop Quadlet units, move their files to the trash and prove that nothing runs on
+description:
+  - For each unit, stops it, moves its file and drop-in folder to the trash, reloads the user manager, clears a failed
+    state, and then proves that systemd knows the unit no more, that no container of it is left and that its ports are
+    free. In this order, because a unit whose file goes first cannot be stopped any more and its container runs on.
+  - Finds the files in subfolders too, as Quadlet does. Nothing in the trash is ever overwritten; a symlink is moved as
+    a link, never followed.
+  - A container whose unit file is gone already (deleted by hand) is stopped and removed as well.
+  - Run it as the service user, with E(XDG_RUNTIME_DIR) in the environment.
+options:
+  names:
+    description: Unit file names, such as V(frank-medium.container). Those that are not there are no error.
+    type: list
+    elements: str
+    default: []
+  owner:
+    description: With O(keep), a section of the manifest.
+    type: str
+  keep:
+    description: Also retire every unit that the manifest lists under O(owner) and that is not in this list.
+    type: list
+    elements: str
+  ports:
+    description: TCP ports that nothing may listen on afterwards. Looked at only if a unit was retired.
+    type: list
+    elements: int
+    default: []
+  path:
+    description: The user's Quadlet folder.
+    type: path
+    default: ~/.config/containers/systemd
+  manifest:
+    description: The record of what was installed; retired units are taken out of it.
+    type: path
+    default: ~/.local/share/frank-fleet/manifest.json
+  trash:
+    description: Where the files go, into C(<UTC time>-<n>/<path below O(path\)>). Must not be below O(path).
+    type: path
+    default: ~/.AGENTTRASH
+attributes:
+  check_mode:
+    support: full
+    description: Lists what would be retired; needs neither Podman nor a user manager.
+  diff_mode:
+    support: full
+seealso:
+  - module: frank.fleet.quadlet_units
+notes:
+  - To bring a unit back, move its file from the trash to where it was and run C(systemctl --user daemon-reload).
+"""
+
+EXAMPLES = r"""
+- name: Retire the unit that needs both cards
+  become: true
+  become_user: dank
+  environment:
+    XDG_RUNTIME_DIR: /run/user/1000
+  frank.fleet.retired_units:
+    names: [frank-medium.container]
+"""
+
+RETURN = r"""
+retired:
+  description: Units that were retired.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: frank-medium.container
+      service: frank-medium.service
+      files: [/home/dank/.AGENTTRASH/20260916T101500Z-1/frank-medium.container]
+"""
+
+import os
+import re
+import socket
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.frank.fleet.plugins.module_utils.files import Trash
+from ansible_collections.frank.fleet.plugins.module_utils.generator import SERVICE_SUFFIXES, default_service
+from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, ManifestError
+from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
+
+#: A killed container lets go of its port at once; this is for the kernel and for conmon.
+SETTLE_SECONDS = 10
+
+
+class Retiree:
+    """One unit to take out of service: what is left of it on this host."""
+
+    def __init__(self, name: str, path: Path, manager: UserManager, podman: Podman):
+        self.name, self.manager, self.podman = name, manager, podman
+        self.files = find_files(path, name)
+        self.service = service_of(name, self.files)
+
+    def state(self) -> dict[str, str]:
+        """The unit's properties."""
+        return self.manager.show(self.service, "SourcePath")
+
+    def containers(self) -> list[str]:
+        """IDs of the unit's containers, running or not."""
+        return [container["Id"] for container in unit_containers(self.podman, self.service)]
+
+    def remains(self) -> list[str]:
+        """What of the unit is still there, apart from its files."""
+        state = self.state()
+        left = [f"container {container[:12]}" for container in self.containers()]
+        if state["LoadState"] != "not-found":
+            left.append(f"systemd has {self.service} loaded from {state.get('SourcePath') or 'an unknown file'}")
+        if state["ActiveState"] != "inactive":
+            left.append(f"{self.service} is {state['ActiveState']}")
+        return left
+
+    def stop(self) -> str | None:
+        """Stop the unit and remove what containers it leaves; returns systemd's complaint, if it had one."""
+        complaint = None
+        if self.state()["LoadState"] != "not-found":
+            complaint = self.manager.attempt("stop", self.service)
+        # A unit that systemd has forgotten cannot be stopped (it would wait 90 s and leave the container), and one that
+        # was still starting is killed without its ExecStop=.
+        for container in self.containers():
+            self.podman.run("rm", "--force", "--time", "10", container)
+        return complaint
+
+
+def find_files(path: Path, name: str) -> list[Path]:
+    """The unit's files, drop-in folders and own environment files, in every folder that Quadlet reads."""
+    found = []
+    for folder, folders, files in os.walk(path):
+        here = Path(folder)
+        found += [here / entry for entry in (*files, *folders) if entry == name]
+        found += [here / entry for entry in (*folders, *files) if entry == f"{name}.d"]
+    for unit in [entry for entry in found if entry.is_file() and not entry.is_symlink()]:
+        found += environment_files(path, unit)
+    return list(dict.fromkeys(found))
+
+
+def environment_files(path: Path, unit: Path) -> list[Path]:
+    """Environment files below `path` that this unit alone reads."""
+    others = [other for other in path.rglob("*") if other.suffix in SERVICE_SUFFIXES and other.is_file()]
+    found = []
+    for value in re.findall(r"^EnvironmentFile=-?(.+)$", unit.read_text("utf-8", "replace"), re.MULTILINE):
+        file = Path(os.path.normpath(unit.parent / value.strip().strip('"').replace("%h", str(Path.home()))))
+        shared = any(other != unit and file.name in other.read_text("utf-8", "replace") for other in others)
+        if path in file.parents and file.is_file() and not shared:
+            found.append(file)
+    return found
+
+
+def service_of(name: str, files: list[Path]) -> str:
+    """The service that the unit becomes."""
+    for file in files:
+        if file.name == name and file.is_file():
+            named = re.search(r"^ServiceName=(\S+)$", file.read_text("utf-8", "replace"), re.MULTILINE)
+            if named:
+                return f"{named[1]}.service"
+    return default_service(name)
+
+
+def listens(port: int) -> bool:
+    """True if something listens on a TCP port of this host."""
+    with socket.socket() as candidate:
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind(("", port))
+        except OSError:
+            return True
+    return False
+
+
+def prove_gone(module: AnsibleModule, retirees: list[Retiree], complaints: list[str]) -> None:
+    """Fail unless nothing of the units is left and their ports are free."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        left = [f"{retiree.name}: {what}" for retiree in retirees for what in retiree.remains()]
+        left += [f"port {port} is still in use (see 'ss -ltnp')" for port in module.params["ports"] if listens(port)]
+        if not left:
+            return
+        if time.monotonic() > deadline:
+            module.fail_json(msg=f"Retired, but not gone: {'; '.join(left + complaints)}")
+        time.sleep(0.5)
+
+
+def retire(module: AnsibleModule, retirees: list[Retiree], manager: UserManager) -> dict[str, list[str]]:
+    """Stop, move, reload, forget, prove; returns where the files of each unit went."""
+    path, trash, moved = Path(module.params["path"]), Trash(Path(module.params["trash"])), {}
+    if any(retiree.files for retiree in retirees):
+        trash.open()
+    complaints = [f"stop said: {complaint}" for complaint in (retiree.stop() for retiree in retirees) if complaint]
+    for retiree in retirees:
+        if retiree.state()["ActiveState"] in ("active", "activating", "deactivating", "reloading"):
+            reason = "; ".join(complaints) or "no reason given"
+            module.fail_json(msg=f"{retiree.service} does not stop, its file was left in place: {reason}")
+    for retiree in retirees:
+        moved[retiree.name] = [str(trash.move(file, file.relative_to(path))) for file in retiree.files]
+    manager.act("daemon-reload")
+    for retiree in retirees:
+        manager.attempt("reset-failed", retiree.service)  # Complains about a unit that is gone for good.
+    prove_gone(module, retirees, complaints)
+    return moved
+
+
+def names_to_retire(module: AnsibleModule, manifest: Manifest) -> list[str]:
+    """The units that were asked for, and those that the manifest lists but the inventory does not."""
+    names = list(module.params["names"])
+    if module.params["keep"] is not None:
+        names += sorted(set(manifest.owners.get(module.params["owner"], {})) - set(module.params["keep"]))
+    for name in names:
+        if Path(name).suffix not in SERVICE_SUFFIXES or Path(name).name != name:
+            module.fail_json(msg=f"{name!r} is no name of a Quadlet unit file (such as frank-medium.container)")
+    return list(dict.fromkeys(names))
+
+
+def main() -> None:
+    """Entry point for Ansible."""
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "default": []},
+            "owner": {"type": "str"},
+            "keep": {"type": "list", "elements": "str"},
+            "ports": {"type": "list", "elements": "int", "default": []},
+            "path": {"type": "path", "default": "~/.config/containers/systemd"},
+            "manifest": {"type": "path", "default": "~/.local/share/frank-fleet/manifest.json"},
+            "trash": {"type": "path", "default": "~/.AGENTTRASH"},
+        },
+        required_by={"keep": ["owner"]},
+        supports_check_mode=True,
+    )
+    path, trash = Path(module.params["path"]), Path(module.params["trash"])
+    if path == trash or path in trash.parents:
+        module.fail_json(msg=f"The trash {trash} is inside {path}, where Quadlet would still read what is in it.")
+    manager, podman = UserManager(module), Podman(module)
+    moved: dict[str, list[str]] = {}
+    try:
+        manifest = Manifest(Path(module.params["manifest"]))
+        names = names_to_retire(module, manifest)
+        found = [Retiree(name, path, manager, podman) for name in names]
+        retirees = [retiree for retiree in found if retiree.files or retiree.remains()]
+        if retirees and not module.check_mode:
+            moved = retire(module, retirees, manager)
+        for name in names:
+            manifest.forget(name)
+        forgotten = manifest.changed
+        if not module.check_mode:
+            manifest.save()
+    except (ManifestError, OSError) as error:
+        module.fail_json(msg=str(error))
+    retired = [
+        {
+            "name": retiree.name,
+            "service": retiree.service,
+            "files": moved.get(retiree.name, [str(file) for file in retiree.files]),
+        }
+        for retiree in retirees
+    ]
+    before = "".join(f"{file}\n" for retiree in retirees for file in retiree.files)
+    module.exit_json(changed=bool(retirees or forgotten), retired=retired, diff={"before": before, "after": ""})
+
+
+if __name__ == "__main__":
+    main()
