@@ -1,0 +1,56 @@
+"""What is done with a request: answered here, refused, or forwarded."""
+
+import msgspec
+
+from . import errors
+from .auth import Keys
+from .config import Config
+from .fleet import Fleet
+from .forward import Forward
+from .http1 import Header, Request
+from .metrics import CONTENT_TYPE, Metrics
+from .routes import Api, route
+from .server import ClientConnection, Refusal
+
+_JSON: Header = (b"Content-Type", b"application/json")
+
+
+class App:
+    """The endpoint: /health and /metrics are the proxy's own, everything else is the replicas'."""
+
+    def __init__(self, config: Config, fleet: Fleet, metrics: Metrics, keys: Keys | None) -> None:
+        self._affinity_bytes = config.affinity_bytes
+        self._fleet = fleet
+        self._metrics = metrics
+        self._keys = keys
+
+    def serve(self, client: ClientConnection, request: Request) -> None:
+        """Answer or forward one request."""
+        if request.path in (b"/health", b"/metrics"):
+            self._serve_own(client, request)
+            return
+        where = route(request.path)
+        if self._keys is not None and not self._keys.accept(request):
+            self._metrics.count("none", where.endpoint, 401, "none")
+            # The engine's own words for this (vLLM with --api-key).
+            client.respond(401, [_JSON, (b"WWW-Authenticate", b"Bearer")], b'{"error":"Unauthorized"}')
+        elif where.refused:
+            self._metrics.count("none", where.endpoint, 403, "none")
+            message = "this route of the engine is for its developers and is not served here"
+            client.respond(403, [_JSON], errors.body(where.api, 403, message))
+        else:
+            Forward(self._fleet, client, request, where, self._affinity_bytes).start()
+
+    def refuse(self, client: ClientConnection, refusal: Refusal) -> None:
+        """Answer what could not be read as a request."""
+        self._metrics.count("none", "other", refusal.status, "none")
+        client.respond(refusal.status, [_JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
+
+    def _serve_own(self, client: ClientConnection, request: Request) -> None:
+        if request.method not in (b"GET", b"HEAD"):
+            client.respond(405, [_JSON, (b"Allow", b"GET, HEAD")], b'{"detail":"Method Not Allowed"}')
+        elif request.path == b"/metrics":
+            client.respond(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
+        else:
+            alive, report = self._fleet.health()
+            client.respond(200 if alive else 503, [_JSON], msgspec.json.encode(report))
