@@ -15,13 +15,11 @@ from blake3 import blake3
 DIGEST_BYTES = 16
 """Length of every digest: 128 bits, so that an accidental match is out of the question."""
 
-_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_NOT_EXTRA = ("role", "content", "cache_control")
+_TEXT_PARTS = ("text", "input_text", "output_text")
 _MAX_CACHED_TOOLS = 256 * 1024
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-_NOT_EXTRA = frozenset({"role", "content", "cache_control"})
 
 
 def message_bytes(message: dict[str, Any]) -> bytes:

@@ -1,6 +1,7 @@
 """Who is asking: the identity of a request, read from its path, its session header and its body."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +11,19 @@ from blake3 import blake3
 from .canonical import DIGEST_BYTES, message_bytes, system_bytes, tools_digest
 
 MESSAGE_DEPTH = 64
-"""How many messages back a boundary may lie. A turn adds a few; hashing each of 470 messages (400 kB) by itself takes
-450 us, the last 64 and the rest in one go 130 us (blake3 needs kilobytes at a time to be fast)."""
+"""How many messages back a boundary may lie; a turn adds a few. Hashing 470 messages (400 kB) one by one takes 450 us,
+the last 64 one by one and the rest at once 130 us: blake3 is fast only on kilobytes at a time."""
 
-BLOCK_BYTES = 256
-"""Distance of the boundaries in a completions prompt, which has no messages: about 64 tokens, four of vLLM's blocks."""
+BLOCK_BYTES = 64
+"""Distance of the boundaries in a completions prompt, which has no messages: about one block of vLLM's (16 tokens).
+Prompts that share a template and differ in fewer bytes than this at their end are taken for one another."""
 
 BLOCK_DEPTH = 256
-"""How many blocks back a boundary may lie: a prompt may grow by 64 kB between two requests and still be recognised."""
+"""How many blocks back a boundary may lie: a prompt may grow by 16 kB between two requests and still be recognised."""
 
 _GENERATING = ("/chat/completions", "/messages", "/responses", "/completions", "/invocations")
-_ASKING = frozenset({"user", "system", "developer"})
+_SYSTEM = ("system", "developer")
+_ASKING = ("user", *_SYSTEM)
 _STORED = re.compile(r"/v1/responses/([^/?#]+)")
 _ANSWER_ID = re.compile(rb'"id"\s*:\s*"(resp_[^"\\]{1,200})"')
 
@@ -41,7 +44,7 @@ class Identity:
     prefix: bytes | None = None
     """The digest of the first `affinity_bytes` of the conversation, for ROUTING=affinity."""
     history: bool = False
-    """Whether an answer or a tool's result follows the first user message: the request goes on with something."""
+    """Whether an answer or a tool call lies between the first user message and the last message."""
 
 
 class _Request(msgspec.Struct):
@@ -70,7 +73,7 @@ def identify(method: str, path: str, session_header: str | None, body: bytes, af
     path = path.partition("?")[0].rstrip("/")
     session = (session_header or "").strip() or None
     if method != "POST" or not path.endswith(_GENERATING):
-        stored = _STORED.match(path)
+        stored = _STORED.search(path)
         return Identity(session, stored.group(1) if stored else None)
     try:
         request = _decode(body)
@@ -98,16 +101,25 @@ def _conversation(request: _Request, session: str | None, affinity_bytes: int) -
         return Identity(session)
     parts = [message_bytes(message) for message in messages]
     first, history = _opening(messages)
-    parts[: first + 1] = [system_bytes(request.system or request.instructions) + b"".join(parts[: first + 1])]
-    boundaries = _digests(tools_digest(bytes(request.tools)), parts, MESSAGE_DEPTH)
-    return Identity(session, None, boundaries, boundaries[0], _prefix(parts, affinity_bytes), history)
+    opening = system_bytes(request.system or request.instructions) + b"".join(parts[: first + 1])
+    near = max(first + 1, len(parts) - MESSAGE_DEPTH)
+    text = (opening, b"".join(parts[first + 1 : near]), *parts[near:])
+    boundaries = _digests(tools_digest(bytes(request.tools)), text)
+    return Identity(session, None, boundaries, boundaries[0], _prefix(text, affinity_bytes), history)
 
 
 def _opening(messages: list[dict[str, Any]]) -> tuple[int, bool]:
-    """Return the index of the first user message (the last message when there is none) and whether history follows."""
+    """Return the index of the message that opens the conversation, and whether there is history after it.
+
+    The opening is the first user message; without one, the first that is not a system message, else the last.
+    """
     roles = [message.get("role") for message in messages]
-    first = roles.index("user") if "user" in roles else len(roles) - 1
-    return first, not _ASKING.issuperset(roles[first:])
+    if "user" in roles:
+        first = roles.index("user")
+    else:
+        first = next((at for at, role in enumerate(roles) if role not in _SYSTEM), len(roles) - 1)
+    # The last message is no history: it may be the beginning of an answer that the engine shall go on with.
+    return first, any(role not in _ASKING for role in roles[first + 1 : -1])
 
 
 def _completion(prompt: bytes, session: str | None, affinity_bytes: int) -> Identity:
@@ -115,9 +127,11 @@ def _completion(prompt: bytes, session: str | None, affinity_bytes: int) -> Iden
     text = _prompt_text(prompt)
     if not text:
         return Identity(session)
-    whole = max(len(text) // BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES)
-    blocks = [text[at : at + BLOCK_BYTES] for at in range(0, whole, BLOCK_BYTES)]
-    return Identity(session, None, _digests(b"", blocks, BLOCK_DEPTH), None, _prefix([text], affinity_bytes))
+    end = max(len(text) // BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES)  # the last whole block
+    near = max(BLOCK_BYTES, end - BLOCK_BYTES * BLOCK_DEPTH)
+    blocks = [text[at : at + BLOCK_BYTES] for at in range(near, end, BLOCK_BYTES)]
+    boundaries = _digests(b"", (text[:BLOCK_BYTES], text[BLOCK_BYTES:near], *blocks))
+    return Identity(session, None, boundaries, None, _prefix((text,), affinity_bytes))
 
 
 def _prompt_text(prompt: bytes) -> bytes:
@@ -131,17 +145,21 @@ def _prompt_text(prompt: bytes) -> bytes:
     return text.encode()
 
 
-def _digests(seed: bytes, parts: list[bytes], depth: int) -> tuple[bytes, ...]:
-    """Return the digest after the first part and after each of the last `depth`, over the seed and all before it."""
-    state = blake3(seed + parts[0])
+def _digests(seed: bytes, text: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the digests of the text up to each of its boundaries.
+
+    `text` is the opening, what lies too far back for boundaries of its own, and the pieces that end at one.
+    """
+    opening, far, *near = text
+    state = blake3(seed)
+    state.update(opening)
     digests = [state.digest(DIGEST_BYTES)]
-    near = max(1, len(parts) - depth)
-    state.update(b"".join(parts[1:near]))
-    for part in parts[near:]:
-        state.update(part)
+    state.update(far)
+    for piece in near:
+        state.update(piece)
         digests.append(state.digest(DIGEST_BYTES))
     return tuple(digests)
 
 
-def _prefix(parts: list[bytes], affinity_bytes: int) -> bytes | None:
-    return blake3(b"".join(parts)[:affinity_bytes]).digest(DIGEST_BYTES) if affinity_bytes else None
+def _prefix(text: Sequence[bytes], affinity_bytes: int) -> bytes | None:
+    return blake3(b"".join(text)[:affinity_bytes]).digest(DIGEST_BYTES) if affinity_bytes else None
