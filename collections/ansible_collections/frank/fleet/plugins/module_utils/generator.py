@@ -111,7 +111,7 @@ def _judge(stage: Path, output: Path, units: dict[str, str], complaints: list[st
 
 
 def _source(service: Path) -> str | None:
-    for line in service.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in service.read_text(encoding="utf-8", errors="replace").split("\n"):
         if line.startswith("SourcePath="):
             return line.split("=", 1)[1]
     return None

@@ -14,7 +14,6 @@ EMPTY = "${FRANK_FLEET_EMPTY}"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@%$-]+")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def systemd_quote(value: object) -> str:
@@ -57,8 +56,8 @@ def _passes(code: int) -> bool:
 
 
 def _escape(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
+    if character in '\\"':
+        return f"\\{character}"
     if ord(character) < 0x20 or ord(character) == 0x7F:
         return f"\\x{ord(character):02x}"
     return character
