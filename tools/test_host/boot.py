@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from test_host.cgroups import cgroup_of
+from test_host.cgroups import LOOP, cgroup_of
 from test_host.common import run
 from test_host.network import namespace_path
 
@@ -22,7 +22,7 @@ def main(name: str, root: str) -> int:
     _unify_cgroups()
     cgroup = cgroup_of(name)
     # Not in the host's cgroup itself: one that hands out controllers may hold no process.
-    _enter(cgroup / "loop")
+    _enter(cgroup / LOOP)
     _make_devices()
     environment = {
         **os.environ,

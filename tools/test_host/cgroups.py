@@ -9,6 +9,8 @@ from pathlib import Path
 from test_host.common import ToolError
 
 STOP_SECONDS = 10.0
+# Below a host's cgroup: the process that boots it. nspawn makes two more, for itself and for the host's processes.
+LOOP = "loop"
 
 
 def hierarchy(mountinfo: str) -> Path:
@@ -32,9 +34,13 @@ def has_controller(controller: str) -> bool:
 
 
 def is_running(name: str) -> bool:
-    """Tell whether any process of the host is alive."""
+    """Tell whether the host is up, with the loop that boots it again: what outlived its loop only waits for kill()."""
+    return _populated(cgroup_of(name) / LOOP)
+
+
+def _populated(cgroup: Path) -> bool:
     try:
-        return "populated 1" in (cgroup_of(name) / "cgroup.events").read_text()
+        return "populated 1" in (cgroup / "cgroup.events").read_text()
     except FileNotFoundError:
         return False
 
@@ -55,7 +61,7 @@ def kill(name: str) -> None:
         return
     deadline = time.monotonic() + STOP_SECONDS
     (cgroup / "cgroup.kill").write_text("1")
-    while is_running(name):
+    while _populated(cgroup):
         if time.monotonic() > deadline:
             raise ToolError(f"processes of {name} don't end: see {cgroup}/cgroup.procs")
         time.sleep(0.02)

@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     starting.add_argument("--address", help="10.203.77.N; default: the lowest free one")
     root = command("rootfs", _rootfs, "print the path of the root file system that hosts are copied from")
     for sub in (starting, root):
-        sub.add_argument("--packages", type=_packages, default=(), help="extra Debian packages, comma-separated")
+        sub.add_argument("--packages", type=_packages, default=(), help="more Debian packages for a new one, by commas")
     command("down", _down, "end a host and remove all of it").add_argument("name", type=_name)
     command("reboot", _reboot, "reboot a host and wait until it has started").add_argument("name", type=_name)
     shell = command("shell", _shell, "log in as root, or run a command as root")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from test_host import cgroups, network
 from test_host.common import cache_dir, run
+from test_host.rootfs import copy_tree, remove_tree
 
 USER = 1000
 
@@ -66,20 +67,28 @@ def ssh_command(address: str) -> list[str]:
     ]
 
 
-def personalise(host: Host, address: str) -> None:
+def create_root(host: Host, base: Path, address: str) -> None:
+    """Make a host's root out of the cached one; a run that is cut short leaves nothing that looks like a root."""
+    unfinished = host.folder / "root.unfinished"
+    remove_tree(unfinished)
+    copy_tree(base, unfinished)
+    _personalise(unfinished, host.name, address)
+    unfinished.rename(host.root)
+
+
+def _personalise(root: Path, name: str, address: str) -> None:
     """Write a host's name, its address, who may log in, and what Podman can't have on this machine."""
-    etc = host.root / "etc"
-    (etc / "hostname").write_text(f"{host.name}\n")
-    (etc / "hosts").write_text(f"127.0.0.1 localhost\n{address} {host.name}\n")
+    etc = root / "etc"
+    (etc / "hostname").write_text(f"{name}\n")
+    (etc / "hosts").write_text(f"127.0.0.1 localhost\n{address} {name}\n")
     # No gateway: nothing in a test may depend on a registry, and what tries fails at once.
     (etc / "systemd/network/10-host0.network").write_text(
         f"[Match]\nName={network.GUEST_LINK}\n\n[Network]\nAddress={address}/{network.SUBNET.prefixlen}\n"
     )
     public_key = ssh_key().with_suffix(".pub").read_text()
-    _authorise(host.root / "root/.ssh", public_key, 0)
-    _authorise(host.root / "home/dank/.ssh", public_key, USER)
+    _authorise(root / "root/.ssh", public_key, 0)
+    _authorise(root / "home/dank/.ssh", public_key, USER)
     limits = etc / "containers/containers.conf.d/90-no-pids-controller.conf"
-    limits.unlink(missing_ok=True)
     if not cgroups.has_controller("pids"):
         limits.parent.mkdir(parents=True, exist_ok=True)
         reason = "# The machine below keeps its controllers on cgroup v1, so crun can't set this limit."

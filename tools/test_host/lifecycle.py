@@ -8,8 +8,8 @@ from pathlib import Path
 
 from test_host import cgroups, network
 from test_host.common import ToolError, locked, say
-from test_host.guest import Host, all_hosts, personalise, ssh_command
-from test_host.rootfs import copy_tree, remove_tree, rootfs
+from test_host.guest import Host, all_hosts, create_root, ssh_command
+from test_host.rootfs import remove_tree, rootfs
 
 # A boot takes 2-3 s on an idle two-core machine; this is for a busy one.
 BOOT_SECONDS = 90.0
@@ -37,7 +37,7 @@ def down(name: str) -> None:
     """End a host and remove every trace of it; one that doesn't exist is fine."""
     host = Host(name)
     with locked("hosts"):
-        existed = host.folder.exists() or cgroups.is_running(name)
+        existed = host.folder.exists() or cgroups.cgroup_of(name).exists()
         cgroups.kill(name)
         network.detach(name)
         remove_tree(host.folder)
@@ -99,8 +99,7 @@ def _start(host: Host, base: Path, wanted: str | None) -> None:
     address = host.address or network.choose_address(wanted, taken)
     host.remember(address)
     if not host.root.exists():
-        copy_tree(base, host.root)
-    personalise(host, address)
+        create_root(host, base, address)
     say(f"host: booting {host.name} at {address} (usually 5 s)")
     cgroups.kill(host.name)
     network.attach(host.name, address)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from test_host.common import ToolError, say
 
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # What is looked for, and the package (Debian and Ubuntu) that brings it.
 NEEDED = {
     "mmdebstrap": "mmdebstrap",
@@ -15,7 +16,7 @@ NEEDED = {
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "unshare": "util-linux",
-    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+    KEYRING: "debian-archive-keyring",
 }
 # Ubuntu 24.04 and later forbid user namespaces to unprivileged processes, so no rootless container starts on them.
 USERNS_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")

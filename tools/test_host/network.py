@@ -56,7 +56,7 @@ def attach(name: str, address: str) -> None:
     run("ip", "-n", namespace(name), "link", "set", "lo", "up")
     run(
         *("ip", "-n", BRIDGE_NAMESPACE, "link", "add", port, "type", "veth"),
-        *("peer", "name", GUEST_LINK, "netns", namespace(name)),
+        *("peer", "name", GUEST_LINK, "netns", namespace(name), "address", _hardware_address(address)),
     )
     run("ip", "-n", BRIDGE_NAMESPACE, "link", "set", port, "master", BRIDGE, "up")
 
@@ -84,6 +84,11 @@ def remove_bridge() -> None:
 
 def _port(address: str) -> str:
     return f"host{address.rpartition('.')[2]}"
+
+
+def _hardware_address(address: str) -> str:
+    """Return the same hardware address for a host each time: neighbours keep the old one for half a minute."""
+    return "02:00:" + ":".join(f"{byte:02x}" for byte in ipaddress.ip_address(address).packed)
 
 
 def _bridge_is_whole() -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from test_host.common import ToolError, cache_dir, locked, say
+from test_host.machine import KEYRING
 
 SUITE = "trixie"
 MIRROR_VARIABLE = "FRANK_FLEET_DEBIAN_MIRROR"
@@ -23,7 +24,7 @@ PACKAGES = (
 )
 # Manuals and translations would only be copied for every host.
 OPTIONS = (
-    *("--mode=root", "--quiet", '--aptopt=Acquire::Languages "none"'),
+    *("--mode=root", "--quiet", f"--keyring={KEYRING}", '--aptopt=Acquire::Languages "none"'),
     *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "doc", "locale")),
 )
 
@@ -104,13 +105,10 @@ def remove_tree(path: Path) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a root file system; a copy that was cut short is never taken for a whole one."""
-    unfinished = target.with_suffix(".unfinished")
-    remove_tree(unfinished)
+    """Copy a root file system; raise ToolError if a host would not have room for its images afterwards."""
     if shutil.disk_usage(target.parent).free < 2 << 30:
         raise ToolError(f"less than 2 GiB free in {target.parent}: a host needs room for its root and its images")
-    subprocess.run(["cp", "-a", "--reflink=auto", str(source), str(unfinished)], check=True)
-    unfinished.rename(target)
+    subprocess.run(["cp", "-a", "--reflink=auto", str(source), str(target)], check=True)
 
 
 def debian_sources() -> list[str]:
