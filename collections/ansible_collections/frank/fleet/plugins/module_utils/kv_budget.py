@@ -50,7 +50,7 @@ def budget_warnings(card: str, max_len: int, chunk: int, tensor_parallel: int = 
     worst = max(refused, key=lambda m: m.max_len)
     return [
         f"MAXLEN={max_len} with CHUNK={chunk} does not fit one card: measured on an R9700, MAXLEN={worst.max_len} "
-        f"needs {worst.need} GiB of KV cache and CHUNK={chunk} left {worst.available} GiB, so the engine refuses to start; "
-        f"MAXLEN={_BEST.max_len} with CHUNK={_BEST.chunk} was measured to fit "
+        f"needs {worst.need} GiB of KV cache and CHUNK={chunk} left {worst.available} GiB, so the engine refuses to "
+        f"start; MAXLEN={_BEST.max_len} with CHUNK={_BEST.chunk} was measured to fit "
         f"({_BEST.need} GiB needed, {_BEST.available} GiB left)"
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from ansible_collections.frank.fleet.plugins.module_utils.pcie_address import short
 from ansible_collections.frank.fleet.plugins.module_utils.pcie_model import (
@@ -122,3 +122,17 @@ def _hops(faults: Sequence[Fault], kind: str) -> list[str]:
 def _join(words: Sequence[str]) -> str:
     texts = [short(w) for w in words]
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]
+
+
+def report_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the result of pcie_atomics_info as lines to read, a few for each GPU."""
+    lines = [str(result["reason"])]
+    for gpu in result["gpus"]:
+        path = [short(a) for a in (gpu["address"], *(hop["address"] for hop in gpu["chain"]))]
+        lines.append(f"{path[0]} ({gpu['ids'] or 'ids unknown'}): {gpu['verdict']} - {gpu['reason']}")
+        if gpu["chain"]:
+            lines.append(f"  path: {' -> '.join(path)}")
+        if gpu["fix"]:
+            lines.append(f"  fix: {gpu['fix']}")
+        lines.extend(f"  disagreement: {note}" for note in gpu["disagreements"])
+    return lines

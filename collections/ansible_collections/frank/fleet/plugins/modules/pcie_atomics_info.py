@@ -196,7 +196,8 @@ def gather(module: AnsibleModule) -> Evidence:
         dump = dump or _if_present(folder / "lspci.txt")
         kernel_log = kernel_log or _if_present(folder / "kernel.log")
         if kernel_log is None and folder == Path("/"):
-            evidence.log = pcie_log.parse(_running_log(module))
+            log = _running_log(module)
+            evidence.log = None if log is None else pcie_log.parse(log)
     if kernel_log:
         evidence.log = pcie_log.parse(_read_option(module, "kernel_log", kernel_log))
     if dump:
@@ -217,15 +218,15 @@ def _read_option(module: AnsibleModule, option: str, path: str) -> str:
     return text or ""
 
 
-def _running_log(module: AnsibleModule) -> str:
-    """Return the running kernel's log, empty when this user may not read it."""
+def _running_log(module: AnsibleModule) -> Optional[str]:
+    """Return the running kernel's log, None when this user may not read it."""
     for command in _LOG_COMMANDS:
         executable = module.get_bin_path(command[0])
         if executable:
             status, output, _ = module.run_command([executable, *command[1:]], errors="replace")
             if status == 0 and output:
                 return output
-    return ""
+    return None
 
 
 def main() -> None:
