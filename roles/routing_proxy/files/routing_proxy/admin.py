@@ -7,8 +7,9 @@ import msgspec
 from . import errors
 from .fleet import Fleet
 from .http1 import Header, Request
+from .requests import Refusal
 from .routes import Api
-from .server import ClientConnection, Refusal
+from .server import ClientConnection
 
 _JSON: Header = (b"Content-Type", b"application/json")
 

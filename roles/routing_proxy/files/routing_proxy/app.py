@@ -2,15 +2,18 @@
 
 import msgspec
 
-from . import errors
+from . import errors, log
+from .account import NOBODY, Account
 from .auth import Keys
 from .config import Config
 from .fleet import Fleet
 from .forward import Forward
 from .http1 import Header, Request
+from .identity import Identity, identify
 from .metrics import CONTENT_TYPE, Metrics
-from .routes import Api, route
-from .server import ClientConnection, Refusal
+from .requests import Refusal
+from .routes import Api, Route, route
+from .server import ClientConnection
 
 _JSON: Header = (b"Content-Type", b"application/json")
 
@@ -19,7 +22,7 @@ class App:
     """The endpoint: /health and /metrics are the proxy's own, everything else is the replicas'."""
 
     def __init__(self, config: Config, fleet: Fleet, metrics: Metrics, keys: Keys | None) -> None:
-        self._affinity_bytes = config.affinity_bytes
+        self._config = config
         self._fleet = fleet
         self._metrics = metrics
         self._keys = keys
@@ -30,21 +33,36 @@ class App:
             self._serve_own(client, request)
             return
         where = route(request.path)
-        if self._keys is not None and not self._keys.accept(request):
-            self._metrics.count("none", where.endpoint, 401, "none")
+        if self._keys is not None and request.method != b"OPTIONS" and not self._keys.accept(request):
+            self._turned_away(request, where, 401)
             # The engine's own words for this (vLLM with --api-key).
             client.respond(401, [_JSON, (b"WWW-Authenticate", b"Bearer")], b'{"error":"Unauthorized"}')
         elif where.refused:
-            self._metrics.count("none", where.endpoint, 403, "none")
+            self._turned_away(request, where, 403)
             message = "this route of the engine is for its developers and is not served here"
             client.respond(403, [_JSON], errors.body(where.api, 403, message))
         else:
-            Forward(self._fleet, client, request, where, self._affinity_bytes).start()
+            account = Account(self._metrics, request, where, self._config.log_requests)
+            Forward(self._fleet, client, request, where, self._identify(request), account).start()
 
     def refuse(self, client: ClientConnection, refusal: Refusal) -> None:
         """Answer what could not be read as a request."""
-        self._metrics.count("none", "other", refusal.status, "none")
+        self._metrics.count(NOBODY, "other", refusal.status, NOBODY)
+        log.say(f"request refused with {refusal.status}: {refusal.message}")
         client.respond(refusal.status, [_JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
+
+    def _identify(self, request: Request) -> Identity:
+        session = request.noted.get(b"x-session-id")
+        return identify(
+            request.method.decode(),
+            request.path.decode("latin-1"),
+            session.decode("latin-1") if session else None,
+            request.body,
+            self._config.affinity_bytes,
+        )
+
+    def _turned_away(self, request: Request, where: Route, status: int) -> None:
+        Account(self._metrics, request, where, self._config.log_requests).closed(status)
 
     def _serve_own(self, client: ClientConnection, request: Request) -> None:
         if request.method not in (b"GET", b"HEAD"):

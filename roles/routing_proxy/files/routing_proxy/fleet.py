@@ -10,9 +10,10 @@ from . import log
 from .config import Backend, Config
 from .identity import Identity
 from .metrics import FleetView, Metrics
+from .pool import Pool
+from .progress import Progress
 from .replicas import Replica, State
 from .routing import Choice, Router
-from .upstream import Pool
 
 
 class Work(Protocol):
@@ -31,13 +32,13 @@ class Member:
     backend: Backend
     replica: Replica
     pool: Pool
+    progress: Progress
+    host_header: bytes
     work: set[Work] = field(default_factory=set)
-    # When it last gave a sign of life for its requests: a byte of an answer or the first of them. Loop time.
-    progress: float = 0.0
     # Something was seen that a restart would explain: the next good health check finds out.
-    may_have_restarted: bool = True
-    # The unix time its process started, 0 if it does not tell.
-    started: float = 0.0
+    may_have_restarted: bool = False
+    # The unix time its process started, 0 if it does not tell, None before it was asked.
+    started: float | None = None
     # Wakes its health check.
     nudge: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -56,7 +57,13 @@ class Fleet:
         self._loop = asyncio.get_running_loop()
         now = time.time()
         self.members = {
-            backend.name: Member(backend, Replica(backend.name, now), Pool(backend, config.connect_timeout))
+            backend.name: Member(
+                backend,
+                Replica(backend.name, now),
+                Pool(backend, config.connect_timeout),
+                Progress(config.stall_after),
+                backend.authority.encode(),
+            )
             for backend in config.backends
         }
         self._in_flight = dict.fromkeys(self.members, 0)
@@ -81,7 +88,7 @@ class Fleet:
     def enter(self, member: Member, work: Work) -> None:
         """Count a request in, before it is sent, so that a burst sees itself."""
         if not member.work:
-            member.progress = self._loop.time()
+            self.moved(member)
         member.work.add(work)
         self._in_flight[member.name] += 1
 
@@ -90,9 +97,9 @@ class Fleet:
         member.work.discard(work)
         self._in_flight[member.name] -= 1
 
-    def idle(self) -> bool:
-        """Tell whether no request is in flight."""
-        return not any(member.work for member in self.members.values())
+    def moved(self, member: Member) -> None:
+        """A replica got on with a request."""
+        member.progress.moved(self._loop.time())
 
     # What is seen of a replica.
 
@@ -145,7 +152,7 @@ class Fleet:
             name: {"state": member.replica.state, "reason": member.replica.reason}
             for name, member in self.members.items()
         }
-        alive = bool(self.candidates(()))
+        alive = any(member.replica.state in (State.UP, State.STALLED) for member in self.members.values())
         status = "ok" if len(self._up) == len(self.members) else "degraded" if alive else "down"
         return alive, {"status": status, "replicas": states}
 

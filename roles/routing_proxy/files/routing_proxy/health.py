@@ -2,13 +2,14 @@
 
 import asyncio
 
+from . import sockets
 from .config import Config
 from .fleet import Fleet, Member
 from .replicas import State
-from .upstream import os_reason
 
 # How often a replica that is down is checked, so that it serves again within two seconds of its return.
 _PROBE_SECONDS = 0.5
+# Counts engine steps, those of a prefill among them.
 _STEPS = b"vllm:iteration_tokens_total_count"
 _STARTED = b"process_start_time_seconds"
 
@@ -16,9 +17,11 @@ _STARTED = b"process_start_time_seconds"
 class Health:
     """Watches every replica until cancelled."""
 
-    def __init__(self, config: Config, fleet: Fleet) -> None:
+    def __init__(self, config: Config, fleet: Fleet, pins_saved_at: float) -> None:
+        """Watch `fleet`; pins that were read from disk are as old as `pins_saved_at`, in unix time."""
         self._config = config
         self._fleet = fleet
+        self._pins_saved_at = pins_saved_at
         self._loop = asyncio.get_running_loop()
 
     async def check_all(self) -> None:
@@ -34,12 +37,11 @@ class Health:
 
     async def _watch(self, member: Member) -> None:
         while True:
-            interval = self._config.health_interval
-            if member.replica.state is State.DOWN:
-                interval = min(interval, _PROBE_SECONDS)
+            fast = min(self._config.health_interval, _PROBE_SECONDS)
+            down = member.replica.state is State.DOWN
             try:
-                await asyncio.wait_for(member.nudge.wait(), interval)
-                await asyncio.sleep(min(self._config.health_interval, _PROBE_SECONDS))
+                await asyncio.wait_for(member.nudge.wait(), fast if down else self._config.health_interval)
+                await asyncio.sleep(fast)
             except TimeoutError:
                 pass
             member.nudge.clear()
@@ -50,47 +52,45 @@ class Health:
         try:
             status, _ = await member.pool.fetch("/health", self._config.connect_timeout)
         except OSError as error:
-            # A refused or unreachable port can't serve; a health check that timed out may still be one that can.
-            self._fleet.check_failed(member, os_reason(error), isinstance(error, TimeoutError))
+            # Nothing can be sent to a port that refuses; a replica too slow for a check may still be able to serve.
+            self._fleet.check_failed(member, sockets.problem(error), isinstance(error, TimeoutError))
             return
         if status != 200:
             self._fleet.check_failed(member, f"/health answered {status}", reachable=True)
             return
-        if member.may_have_restarted or member.pool.closed_by_engine:
+        if member.started is None or member.may_have_restarted or member.pool.closed_by_engine:
             await self._notice_restart(member)
         self._fleet.check_passed(member)
 
     async def _notice_restart(self, member: Member) -> None:
-        """Find out whether the process behind a replica is another one than before."""
-        was_down = member.replica.state is State.DOWN
-        first = member.may_have_restarted and member.started == 0.0 and not self._fleet.router.pins(member.name)
+        """Find out whether the process behind a replica is another one than before: its cache is empty then."""
+        was_down = member.may_have_restarted and member.replica.state is State.DOWN
         member.may_have_restarted = member.pool.closed_by_engine = False
-        started = (await self._read(member, _STARTED)) or 0.0
-        before, member.started = member.started, started
-        if not first and (started != before if started and before else was_down):
+        before, member.started = member.started, await self._read(member, _STARTED) or 0.0
+        if member.started and before != 0.0:
+            restarted = member.started > self._pins_saved_at if before is None else member.started != before
+        else:
+            restarted = was_down
+        if restarted:
             self._fleet.restarted(member)
 
     async def _watch_progress(self, member: Member) -> None:
-        """Mark a replica whose requests get neither bytes nor engine steps: a long prefill steps, a hung engine not."""
-        patience = self._config.stall_after
-        interval = min(patience / 8, 5.0)
-        steps: float | None = None
+        patience, progress = self._config.stall_after, member.progress
         while True:
-            await asyncio.sleep(interval)
-            silent = self._loop.time() - member.progress
+            await asyncio.sleep(min(patience / 8, 5.0))
+            stalled = bool(member.replica.stall_reason)
+            # A request whose client does not read waits for that client, not for the engine.
             waiting = any(not work.paused for work in member.work)
-            if silent < patience / 4 or (not waiting and not member.replica.stall_reason):
-                steps = None
-                if member.replica.stall_reason and silent < patience:
-                    self._fleet.stall(member, "")
-                continue
-            seen = await self._read(member, _STEPS)
-            if seen is not None and steps is not None and seen != steps:
-                member.progress = self._loop.time()
-            steps = seen if seen is not None else steps
-            silent = self._loop.time() - member.progress
-            if silent >= patience and waiting and not member.replica.stall_reason and steps is not None:
-                self._fleet.stall(member, f"requests in flight, but no byte and no engine step for {silent:.0f} s")
+            if progress.is_silent(self._loop.time()) and (waiting or stalled):
+                progress.counted(await self._read(member, _STEPS), self._loop.time())
+            now = self._loop.time()
+            if stalled and not waiting and now - progress.moved_at >= 2 * patience:
+                # Nothing is left that could show progress: new requests will tell.
+                progress.moved(now)
+            if stalled and not progress.is_stalled(now):
+                self._fleet.stall(member, "")
+            elif waiting and not stalled and progress.is_stalled(now):
+                self._fleet.stall(member, f"requests in flight, but no byte and no engine step for {patience:g} s")
 
     async def _read(self, member: Member, name: bytes) -> float | None:
         """Return the sum of a metric over its series, None if the replica does not tell."""

@@ -15,18 +15,22 @@ _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
 class Request:
-    """A request as it came, its body whole and without transfer coding."""
+    """A request as it came, its body whole and without transfer coding.
+
+    `headers` are those to pass on, as they were spelled; `noted` those that mean something to the proxy, by lower-case
+    name. `started` is when it was whole, in seconds of the monotonic clock.
+    """
 
     __slots__ = ("body", "headers", "http10", "keep_alive", "method", "noted", "path", "started", "target")
 
-    def __init__(self, method: bytes, target: bytes, http10: bool) -> None:
+    def __init__(self, method: bytes, target: bytes, headers: Headers, noted: dict[bytes, bytes]) -> None:
         self.method = method
         self.target = target
         self.path = target.partition(b"?")[0]
-        self.http10 = http10
+        self.headers = headers
+        self.noted = noted
+        self.http10 = False
         self.keep_alive = True
-        self.headers: Headers = []
-        self.noted: dict[bytes, bytes] = {}
         self.body = b""
         self.started = 0.0
 

@@ -55,9 +55,7 @@ class Runtime:
         metrics = Metrics()
         fleet = Fleet(config, self._router, metrics)
         servers = await self._bind(App(config, fleet, metrics, self._keys), Admin(fleet))
-        if self._state_file is not None:
-            log.say(state.load(self._state_file, self._router))
-        health = Health(config, fleet)
+        health = Health(config, fleet, self._load_pins())
         await health.check_all()
         tasks = [asyncio.create_task(work) for work in (health.watch_all(), _measure_lag(metrics), *self._chores(loop))]
         for server in servers:
@@ -95,7 +93,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
 
         def connection() -> ClientConnection:
-            return ClientConnection(app.serve, app.refuse, self._connections, self._config.max_body_bytes)
+            return ClientConnection(app, self._connections, self._config.max_body_bytes)
 
         try:
             if inherited is not None:
@@ -123,6 +121,13 @@ class Runtime:
             if not self._connections:
                 break
             await asyncio.sleep(_TICK_SECONDS)
+
+    def _load_pins(self) -> float:
+        """Read the pins; return when they were written, in unix time."""
+        if self._state_file is None:
+            return 0.0
+        log.say(state.load(self._state_file, self._router))
+        return self._state_file.stat().st_mtime if self._state_file.exists() else 0.0
 
     def _save(self) -> None:
         if self._state_file is None or self._router.revision == self._saved_revision:

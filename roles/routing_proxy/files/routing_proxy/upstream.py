@@ -1,20 +1,13 @@
-"""The engine's side: connections to one replica, kept for reuse, and the answers read from them."""
+"""The engine's side: one connection to a replica, and the answers read from it."""
 
 import asyncio
-from collections import deque
-from contextlib import suppress
+import select
 from typing import Protocol, cast
 
 import httptools
 
-from .config import Backend
+from . import sockets
 from .http1 import HOP_BY_HOP, Headers, named_in_connection
-from .server import tune_socket
-
-# vLLM's server closes a connection that was idle for 5.0 s (measured; VLLM_HTTP_TIMEOUT_KEEP_ALIVE). A request that
-# crosses with that is lost, so no connection is used again that was idle for longer than this.
-IDLE_SECONDS = 4.0
-_MAX_FETCH_BYTES = 8 * 2**20
 
 
 class Answer:
@@ -43,16 +36,27 @@ class Reader(Protocol):
         """The connection ended before the answer did."""
 
 
+class Owner(Protocol):
+    """Who keeps a connection between requests."""
+
+    def put_back(self, connection: "EngineConnection") -> None:
+        """The connection is free for another request."""
+
+    def discard(self, connection: "EngineConnection") -> None:
+        """The connection has ended."""
+
+
 class EngineConnection(asyncio.Protocol):
     """One connection to an engine, for one request at a time."""
 
     transport: asyncio.Transport
 
-    def __init__(self, pool: "Pool") -> None:
-        self._pool = pool
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self._reader: Reader | None = None
         self._parser = httptools.HttpResponseParser(self)
         self.idle_since = 0.0
+        self._poll = select.poll()
         self._closed = False
         self._paused = False
         self._reset(head_only=False)
@@ -76,6 +80,10 @@ class EngineConnection(asyncio.Protocol):
         self._reader = reader
         self.transport.writelines((head, body) if body else (head,))
 
+    def is_quiet(self) -> bool:
+        """Tell that nothing has come over an idle connection: neither its end nor anything else."""
+        return not self._poll.poll(0)
+
     def pause(self) -> None:
         """Stop reading until `resume`."""
         self._paused = True
@@ -97,7 +105,8 @@ class EngineConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new connection."""
         self.transport = cast(asyncio.Transport, transport)
-        tune_socket(self.transport)
+        sockets.tune(self.transport)
+        self._poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         """Read the answer out of what came."""
@@ -128,14 +137,14 @@ class EngineConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the reader how the answer ended."""
         self._closed = True
-        self._pool.discard(self)
+        self._owner.discard(self)
         reader, self._reader = self._reader, None
         if reader is None:
             return
         if self._answer is not None and self._until_eof and exc is None:
             reader.on_read(self._answer, [], True)
         else:
-            reader.on_lost("closed the connection" if exc is None else os_reason(exc))
+            reader.on_lost("closed the connection" if exc is None else sockets.problem(exc))
 
     @property
     def _until_eof(self) -> bool:
@@ -149,7 +158,7 @@ class EngineConnection(asyncio.Protocol):
         if self._reusable and not problem and not self._closed and self.transport.get_write_buffer_size() == 0:
             if self._paused:
                 self.resume()
-            self._pool.put_back(self)
+            self._owner.put_back(self)
         else:
             self.abort()
 
@@ -197,97 +206,3 @@ class EngineConnection(asyncio.Protocol):
             self._reset(self._head_only)
         else:
             self._complete = True
-
-
-class Pool:
-    """The connections to one replica."""
-
-    def __init__(self, backend: Backend, connect_timeout: float) -> None:
-        self._backend = backend
-        self._connect_timeout = connect_timeout
-        self._loop = asyncio.get_running_loop()
-        self._idle: deque[EngineConnection] = deque()
-        self.closed_by_engine = False
-
-    def take(self) -> EngineConnection | None:
-        """Return the connection that was used last, if it can't have been closed by the engine meanwhile."""
-        self.drop_stale()
-        return self._idle.pop() if self._idle else None
-
-    def put_back(self, connection: EngineConnection) -> None:
-        """Keep a connection for the next request."""
-        connection.idle_since = self._loop.time()
-        self._idle.append(connection)
-
-    def discard(self, connection: EngineConnection) -> None:
-        """Forget a connection that has ended."""
-        with suppress(ValueError):
-            self._idle.remove(connection)
-            self.closed_by_engine = True
-
-    def drop_stale(self) -> None:
-        """Close connections idle for too long."""
-        oldest = self._loop.time() - IDLE_SECONDS
-        while self._idle and self._idle[0].idle_since < oldest:
-            self._idle.popleft().abort()
-
-    def close(self) -> None:
-        """Close all idle connections."""
-        while self._idle:
-            self._idle.popleft().abort()
-
-    async def connect(self) -> EngineConnection:
-        """Open a connection; OSError (TimeoutError among them) when that can't be done within CONNECT_TIMEOUT."""
-        async with asyncio.timeout(self._connect_timeout):
-            _, connection = await self._loop.create_connection(
-                lambda: EngineConnection(self), self._backend.host, self._backend.port
-            )
-        return connection
-
-    async def fetch(self, path: str, seconds: float) -> tuple[int, bytes]:
-        """GET a path over a connection of its own; return status and body, OSError if they don't come in time."""
-        async with asyncio.timeout(seconds):
-            connection = await self.connect()
-            collector = _Collector()
-            try:
-                head = f"GET {path} HTTP/1.1\r\nHost: {self._backend.authority}\r\nConnection: close\r\n\r\n"
-                connection.send(head.encode(), b"", collector, head_only=False)
-                return await collector.result
-            finally:
-                connection.abort()
-
-
-class _Collector:
-    """Reads a whole answer into memory."""
-
-    def __init__(self) -> None:
-        self.result: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self._body = b""
-
-    def on_read(self, answer: Answer, pieces: list[bytes], complete: bool) -> None:
-        """Collect."""
-        self._body += b"".join(pieces)
-        if self.result.done():
-            return
-        if complete:
-            self.result.set_result((answer.status, self._body))
-        elif len(self._body) > _MAX_FETCH_BYTES:
-            self.on_lost(f"sent more than {_MAX_FETCH_BYTES} bytes")
-
-    def on_lost(self, reason: str) -> None:
-        """Fail."""
-        if not self.result.done():
-            self.result.set_exception(ConnectionError(reason))
-
-
-def os_reason(error: Exception) -> str:
-    """Return what went wrong with a connection in a few plain words."""
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, ConnectionResetError):
-        return "connection reset"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error) or type(error).__name__
