@@ -10,12 +10,12 @@ GIB = 2**30
 # --- prefill
 # Measured: 32,768 prompt tokens in 11.8 s (2.8k tok/s), a 15k prompt in 5.99 s (2.5k), 50k with its answer in 22.3 s.
 # No straight line fits them; a rate that falls slowly with the depth of the context fits all within 10 %.
-PREFILL_SECONDS_PER_TOKEN = 1 / 2800
+PREFILL_SECONDS_PER_TOKEN = 1 / 2700
 """Cost of a prompt token at the start of the context."""
-PREFILL_SECONDS_PER_TOKEN_PER_POSITION = 1.72e-9
-"""What each token already in the context adds to that: 2.8k tok/s at the start, 2.5k tok/s on average over 50k."""
+PREFILL_SECONDS_PER_TOKEN_PER_POSITION = 1.2e-9
+"""What each token already in the context adds to that: 2.7k tok/s at the start, 2.5k tok/s on average over 50k."""
 PREFILL_STEP_OVERHEAD = 0.02
-"""Cost of a step that decodes nothing. Measured: 382 ms to first token for 1k prompts, of which 366 ms are prefill."""
+"""Cost of a step that decodes nothing: what keeps small steps from being free. Chosen, not measured."""
 
 # --- decode
 # Measured with `vllm bench serve` through the proxy, so half of the streams on each card: TPOT 23.6 ms at 1 stream,
@@ -23,7 +23,7 @@ PREFILL_STEP_OVERHEAD = 0.02
 # and 2.3 ms a token with 1k prompts and 512-token answers), which the model adds by itself; a straight line is left.
 TPOT_ONE_STREAM = 0.0236
 """Mean time per output token of a card that decodes a single sequence."""
-TPOT_PER_FURTHER_STREAM = 0.00095
+TPOT_PER_FURTHER_STREAM = 0.0012
 """What each further sequence in the batch adds to it."""
 
 DEPLOYED_DEPTH = 7

@@ -98,11 +98,11 @@ class Runner:
         metrics: where to record what happens.
         faults: what is wrong at present; may change at any time (call `wake` then).
         time_scale: wall seconds per second of model time.
-        die: called once, when the engine dies.
+        die: called once, with the faults, when the engine dies.
     """
 
     def __init__(
-        self, engine: Engine, metrics: Metrics, faults: Faults, time_scale: float, die: Callable[[], None]
+        self, engine: Engine, metrics: Metrics, faults: Faults, time_scale: float, die: Callable[[Faults], None]
     ) -> None:
         self.engine = engine
         self.metrics = metrics
@@ -152,7 +152,7 @@ class Runner:
         for tracked in self._live.values():
             tracked.generation.queue.put_nowait(EngineDead())
         self.abort(list(self._live))
-        self._die()
+        self._die(self.faults)
 
     async def wait_empty(self) -> None:
         """Wait until the engine has nothing to do."""

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from . import ENGINE_VERSION
 from .app import build_app
-from .engine import Engine, EngineConfig
+from .deployment import build_engine
+from .faults import Faults
 from .flags import BOOT_ERRORS, Settings
-from .kv_pool import KVPool
 from .metrics import Metrics
 from .runner import Runner
 from .sizing import Ledger, ShapeRefused, size_kv_cache
@@ -26,8 +26,6 @@ _DEATH_SECONDS = 0.15
 """How long vLLM answers /health with 503 after its engine died, before the port closes."""
 _LAST_WORDS_SECONDS = 2.0
 """How long aborted requests may take to write their ends."""
-_STATE_BLOCK_TOKENS = 3406
-"""KV memory of one cached snapshot of the recurrent state, in tokens; see docs/simulator.md, "The hybrid cache"."""
 
 
 class Server:
@@ -106,16 +104,8 @@ class Server:
 
     def _build_state(self, ledger: Ledger) -> State:
         settings = self.settings
-        block_size = settings.shape.block_size
-        config = EngineConfig(
-            max_num_seqs=settings.max_num_seqs,
-            chunk=settings.shape.chunk,
-            depth=settings.depth,
-            prefix_caching=settings.prefix_caching,
-            state_blocks=-(-_STATE_BLOCK_TOKENS // block_size) if settings.recurrent_state_cached else 0,
-        )
         metrics = Metrics(settings.served_model_names[0], _cache_info(settings, ledger), settings.depth)
-        engine = Engine(config, KVPool(ledger.blocks, block_size))
+        engine = build_engine(settings, ledger)
         runner = Runner(engine, metrics, settings.faults, settings.time_scale, self._engine_died)
         return State(settings, ledger, metrics, runner)
 
@@ -125,8 +115,8 @@ class Server:
         _log.info("Shutting down")
         self._stop.set()
 
-    def _engine_died(self) -> None:
-        if self.settings.faults.die_as == "process":
+    def _engine_died(self, faults: Faults) -> None:
+        if faults.die_as == "process":
             os._exit(137)
         _log.error("EngineCore died unexpectedly")
         self._exit_code = 1
