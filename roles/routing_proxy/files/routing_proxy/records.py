@@ -11,7 +11,7 @@ class Records:
     """A bounded map from a digest to the replica that served it, in order of last use."""
 
     def __init__(self, limit: int) -> None:
-        """Keep at most `limit` records (about 300 bytes each)."""
+        """Keep at most `limit` records (under 500 bytes each)."""
         self._limit = limit
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()
         self._conversations: dict[str, Counter[bytes]] = {}

@@ -22,7 +22,7 @@ POLICIES = ("adaptive", "roundrobin", "affinity")
 AFFINITY_BYTES. The last two are there to measure the first one against."""
 
 MAX_RECORDS = 32_768
-"""Records kept by default, one a request: a conversation is remembered until so many others were served. 11 MB if full."""
+"""Records kept by default, one a request, 15 MB when full: a conversation is remembered for so many requests."""
 
 
 class Decision(StrEnum):
