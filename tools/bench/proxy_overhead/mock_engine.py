@@ -88,6 +88,8 @@ class MockEngine(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.parser.get_method() != b"POST":
             self.transport.write(GET_RESPONSES.get(self.path, NOT_FOUND))
+            if not self.parser.should_keep_alive():
+                self.transport.close()
         elif self.path != CHAT_PATH:  # vllm-router's cache_aware tries /render and /tokenize before each chat request
             self.transport.write(NOT_FOUND)
         elif len(self.body) <= MARK_SEARCH_BYTES and STREAM_MARK in self.body:

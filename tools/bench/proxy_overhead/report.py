@@ -117,7 +117,7 @@ def _ratio_table(results: Results, plan: Plan, peers: Sequence[str]) -> str:
 
 
 def verdict_lines(judged: Sequence[Verdict]) -> str:
-    """Return one line a target: MET, MISSED or not measured."""
+    """Return one line a target: MET, MISSED, or - where nothing was measured or nothing is demanded."""
     words = {True: "MET   ", False: "MISSED", None: "-     "}
     return "\n".join(f"{words[verdict.met]} {verdict.text}" for verdict in judged)
 
