@@ -54,6 +54,12 @@ def test_sent_again_although_a_byte_was_answered() -> None:
     assert found(outcome("answered", "b"), logs, {"a": [100 * MS]})
 
 
+def test_a_dropped_connection_is_a_502_and_not_sent_again() -> None:
+    dropped = [at(20, "start"), at(25, "drop"), at(26, "gone")]
+    assert found(outcome("502"), {"a": dropped, "b": []}) == []
+    assert found(outcome("answered", "b"), {"a": dropped, "b": ANSWERED_BY_B})
+
+
 def test_sent_again_after_a_refusal() -> None:
     assert found(outcome("answered", "b"), {"a": [at(20, "refuse")], "b": ANSWERED_BY_B}) == []
 

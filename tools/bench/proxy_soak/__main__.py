@@ -45,8 +45,8 @@ class Books:
 
 async def soak(requests: int, kills: int, workers: int, seed: int, scratch: Path) -> Books:
     """Run at least so many requests and kills through a proxy of our own; every child has ended on return."""
-    port, *ports = free_ports(1 + len(NAMES))
-    replicas = [Replica(name, replica_port, scratch) for name, replica_port in zip(NAMES, ports, strict=True)]
+    (port,) = free_ports(1)
+    replicas = [Replica(name, scratch) for name in NAMES]
     backends = ",".join(f"{replica.name}=http://127.0.0.1:{replica.port}" for replica in replicas)
     env = python_env(PROXY_PATH) | {"HOST": "127.0.0.1", "PORT": str(port), "BACKENDS": backends}
     env |= {"HEALTH_INTERVAL": HEALTH_INTERVAL, "STATE_DIR": str(scratch)}

@@ -25,11 +25,13 @@ class Copy:
     byte: int | None = None
     end: int | None = None
     gone: int | None = None
+    drop: int | None = None
 
     @property
-    def died(self) -> bool:
-        """Whether the replica was killed before this copy was complete, or too soon after for its answer to be safe."""
-        return self.killed is not None and (self.end is None or self.killed < self.end + KILL_MARGIN)
+    def failed(self) -> bool:
+        """Whether the replica closed the connection, or was killed before its answer was complete and safely away."""
+        died = self.killed is not None and (self.end is None or self.killed < self.end + KILL_MARGIN)
+        return died or self.drop is not None
 
 
 @dataclass
@@ -101,14 +103,14 @@ def _wrong_outcome(outcome: Outcome, copies: Sequence[Copy], ledger: Ledger) -> 
         if ended != [outcome.replica]:
             yield f"answered by {outcome.replica!r}, completed on {ended}"
     elif outcome.kind == "502":
-        if not any(copy.died for copy in ran) and not _kill_during(outcome, ledger):
-            yield "no replica died under it"
+        if not any(copy.failed for copy in ran) and not _kill_during(outcome, ledger):
+            yield "no replica failed under it"
     elif outcome.kind == "503":
         if not any(copy.refused for copy in copies) and not _all_down_during(outcome, ledger):
             yield "no replica refused it and not all were down"
     elif outcome.kind == "broken off":
-        if not any(copy.died for copy in ran):
-            yield "broken off by a replica that lived on"
+        if not any(copy.failed for copy in ran):
+            yield "broken off although no replica failed under it"
     elif outcome.kind == "abandoned":
         for copy in ran:
             learned = copy.end or copy.gone or copy.killed

@@ -2,7 +2,8 @@
 
 Run as `python -m bench.proxy_soak.engine NAME PORT LOG`. LOG gets one line an event, `<monotonic ns> <event> <id>`:
 `boot`, `start` (body read and found intact), `corrupt` (body differs from its digest), `refuse` (answered 503),
-`byte` (the first byte of an answer has left), `end` (the last one has), `gone` (the client went away).
+`byte` (the first byte of an answer has left), `end` (the last one has), `gone` (the client went away), `drop` (the
+connection was closed on purpose).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from aiohttp import web
 
 REFUSED_PERCENT = 4  # of (request, replica) pairs, as an engine whose queue is full does
+DROPPED_PERCENT = 1  # connection closed by a replica that lives on, before or after the first piece of an answer
 DIGEST_HEADER = "X-Soak-Digest"
 ID_HEADER = "X-Request-Id"
 
@@ -54,18 +56,21 @@ class Engine:
         if digest(raw) != request.headers[DIGEST_HEADER]:
             self.log.write("corrupt", request_id)
             return web.json_response({"error": {"message": "body was changed", "code": 500}}, status=500)
-        if zlib.crc32(f"{request_id} {self.name}".encode()) % 100 < REFUSED_PERCENT:
+        lot = zlib.crc32(f"{request_id} {self.name}".encode()) % 100
+        if lot < REFUSED_PERCENT:
             self.log.write("refuse", request_id)
             message = "The engine is overloaded. Retry later or on a different instance."
             return web.json_response({"error": {"message": message, "code": 503}}, status=503)
         self.log.write("start", request_id)
         try:
-            return await self._answer(request, request_id, json.loads(raw))
+            return await self._answer(request, request_id, json.loads(raw), lot >= 100 - DROPPED_PERCENT)
         except (asyncio.CancelledError, ConnectionError):
             self.log.write("gone", request_id)
             raise
 
-    async def _answer(self, request: web.Request, request_id: str, body: dict[str, Any]) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.Request, request_id: str, body: dict[str, Any], drop: bool
+    ) -> web.StreamResponse:
         plan = body["soak"]
         if plan["invalid"]:
             pieces = [json.dumps({"error": {"message": "max_tokens is too large", "code": 400}}).encode()]
@@ -81,15 +86,25 @@ class Engine:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             response.content_length = len(answer)
             await asyncio.sleep(plan["pause"] * plan["pieces"])
+        if drop and plan["pieces"] % 2:
+            self._drop(request, request_id)
         await response.prepare(request)
         for number, piece in enumerate(pieces):
             await asyncio.sleep(plan["pause"])
             await response.write(piece)
             if number == 0:
                 self.log.write("byte", request_id)
+                if drop:
+                    self._drop(request, request_id)
         await response.write_eof()
         self.log.write("end", request_id)
         return response
+
+    def _drop(self, request: web.Request, request_id: str) -> None:
+        self.log.write("drop", request_id)
+        assert request.transport
+        request.transport.abort()
+        raise ConnectionResetError("dropped on purpose")
 
 
 async def health(request: web.Request) -> web.Response:
@@ -106,7 +121,7 @@ async def serve(name: str, port: int, log_path: Path) -> None:
     runner = web.AppRunner(app, handler_cancellation=True, keepalive_timeout=5.0)
     await runner.setup()
     log.write("boot")
-    await web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start()
+    await web.TCPSite(runner, "127.0.0.1", port, reuse_port=True).start()  # replicas.py holds the port as well
     await asyncio.Event().wait()
 
 

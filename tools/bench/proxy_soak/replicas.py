@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -19,15 +19,19 @@ DOWN_TIME = (0.2, 0.8)  # seconds between a kill and the next start
 OUTAGE_EVERY = 7  # every so many kills all replicas die at once
 
 
-@dataclass
 class Replica:
     """One replica: its port, its event log and the times (CLOCK_MONOTONIC ns) at which it was killed."""
 
-    name: str
-    port: int
-    scratch: Path
-    kills: list[int] = field(default_factory=list)
-    child: Child | None = None
+    def __init__(self, name: str, scratch: Path) -> None:
+        self.name = name
+        self.scratch = scratch
+        self.kills: list[int] = []
+        self.child: Child | None = None
+        # Bound but never listening: connections are refused while the replica is dead, and nobody else gets its port.
+        self.reserved = socket.socket()
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.reserved.bind(("127.0.0.1", 0))
+        self.port: int = self.reserved.getsockname()[1]
 
     @property
     def log(self) -> Path:
@@ -46,9 +50,10 @@ class Replica:
         self.child.kill()
 
     def stop(self) -> None:
-        """End it for good, if it lives."""
+        """End it for good and give up its port."""
         if self.child:
             self.child.stop()
+        self.reserved.close()
 
 
 async def wait_up(session: aiohttp.ClientSession, base: str, count: int) -> None:
