@@ -123,11 +123,11 @@ class Runtime:
             await asyncio.sleep(_TICK_SECONDS)
 
     def _load_pins(self) -> float:
-        """Read the pins; return when they were written, in unix time."""
+        """Read the pins; return when they were written, in unix time, infinity if there are none."""
         if self._state_file is None:
-            return 0.0
+            return math.inf
         log.say(state.load(self._state_file, self._router))
-        return self._state_file.stat().st_mtime if self._state_file.exists() else 0.0
+        return self._state_file.stat().st_mtime if self._state_file.exists() else math.inf
 
     def _save(self) -> None:
         if self._state_file is None or self._router.revision == self._saved_revision:
