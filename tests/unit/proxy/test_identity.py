@@ -64,7 +64,8 @@ def test_anything_that_changes_the_prompt_before_a_boundary_changes_the_boundary
 
 def test_messages_cannot_run_into_each_other() -> None:
     assert chat(user("a"), user("b")).boundaries[-1] != chat(user("aub")).boundaries[-1]
-    assert chat(user("a"), user("b")).boundaries[-1] != chat(user("auser:1:b")).boundaries[-1]
+    for joined in ("auser:b", "auser:1:b", 'a["user","b"]'):
+        assert chat(user("a"), user("b")).boundaries[-1] != chat(user(joined)).boundaries[-1]
     assert chat(user("ab"), user("c")).boundaries[-1] != chat(user("a"), user("bc")).boundaries[-1]
 
 
@@ -92,6 +93,7 @@ def test_a_long_conversation_keeps_its_root_and_its_last_boundaries() -> None:
         ([user()], False),
         ([system(), user()], False),
         ([system(), user("a document"), user("a question")], False),
+        ([user(), {"role": "developer", "content": "Hurry."}, system(), user()], False),
         ([system(), assistant("Welcome, what can I do?"), user()], False),
         ([system(), user(), assistant("{")], False),
         ([system(), user(), assistant(), user()], True),
@@ -99,15 +101,20 @@ def test_a_long_conversation_keeps_its_root_and_its_last_boundaries() -> None:
         ([system()], False),
         ([system(), assistant(), {"role": "tool", "content": "4"}, assistant()], True),
     ],
-    ids=["user", "system", "two users", "greeting", "prefill", "turn", "tool", "only system", "no user"],
+    ids=["user", "system", "two users", "late system", "greeting", "prefill", "turn", "tool", "only system", "no user"],
 )
 def test_history_is_an_answer_between_the_first_user_and_the_last_message(messages: list[Any], history: bool) -> None:
     assert chat(*messages).history is history
 
 
 def test_a_conversation_without_a_user_has_turns_too() -> None:
-    first = chat(system(), assistant(), {"role": "tool", "content": "4"})
-    assert continues(chat(system(), assistant(), {"role": "tool", "content": "4"}, assistant("a"), assistant()), first)
+    assert len(chat(system(), system()).boundaries) == 1
+    first = chat(system(), {"role": "developer", "content": "x"}, assistant(), {"role": "tool", "content": "4"})
+    assert len(first.boundaries) == 2
+    second = chat(
+        system(), {"role": "developer", "content": "x"}, assistant(), {"role": "tool", "content": "4"}, assistant("a")
+    )
+    assert continues(second, first)
 
 
 # Sessions

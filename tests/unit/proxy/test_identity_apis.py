@@ -178,8 +178,8 @@ def test_what_cannot_be_read_is_not_identified(body: bytes) -> None:
     ids=str,
 )
 def test_odd_messages_are_identified_all_the_same(message: Any) -> None:
-    later = of(CHAT, messages=[message, HI, {"role": "assistant"}, HI])
-    assert continues(later, of(CHAT, messages=[message, HI]))
+    for first in ([message, HI], [HI, message, HI]):
+        assert continues(of(CHAT, messages=[*first, {"role": "assistant"}, HI]), of(CHAT, messages=first))
 
 
 def test_of_duplicate_keys_the_last_one_counts() -> None:

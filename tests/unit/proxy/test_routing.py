@@ -176,10 +176,11 @@ def test_pins_count_conversations_not_turns() -> None:
     router = adaptive()
     for identity in (turn("q"), turn("q", "a", "r"), turn("q", "a", "x"), turn("p"), turn("s", session="s1")):
         router.record(identity, A)
-    router.record(turn("s", "a", "t", session="s1"), A)
-    assert router.pins(A) == 3
+    router.record(turn("another agent of the session", session="s1"), A)
+    router.record(Identity("s2"), A)
+    assert router.pins(A) == 4
     router.record(turn("p"), B)
-    assert (router.pins(A), router.pins(B)) == (2, 1)
+    assert (router.pins(A), router.pins(B)) == (3, 1)
 
 
 def test_the_revision_changes_with_the_records_alone() -> None:

@@ -71,8 +71,9 @@ def test_a_session_is_forgotten_with_its_replica(router: Router) -> None:
 def test_a_response_is_asked_of_its_maker_under_every_policy(policy: str) -> None:
     router = Router(policy, ALL)
     router.record_response("resp_1", C)
-    for _ in range(3):
-        assert router.choose(response("resp_1"), ALL, {C: 9}) == Choice(C, Decision.PINNED)
+    for prefix in (None, b"1", b"2", b"3"):
+        request = Identity(None, "resp_1", prefix=prefix)
+        assert router.choose(request, ALL, {C: 9}) == Choice(C, Decision.PINNED)
 
 
 def test_a_response_comes_before_the_session(router: Router) -> None:

@@ -43,12 +43,6 @@ def _plain(role: str, content: str) -> bytes:
     return f"{role}:{len(content)}:{content}".encode()
 
 
-def system_bytes(system: Any) -> bytes:
-    """Return the canonical bytes of Anthropic's `system` or of the `instructions` of a Responses request."""
-    content = _content(system)
-    return message_bytes({"role": "system", "content": content}) if content else b""
-
-
 def tools_digest(tools: bytes) -> bytes:
     """Return a digest of the JSON list of tools: the same for the same tools, and for none, null and []."""
     # Agents send the same 20-100 kB of tools with every request: canonical once, then found by their raw bytes.
@@ -74,9 +68,8 @@ def _content(content: Any) -> Any:
 def _part(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
-    text = part.get("text")
-    if isinstance(text, str) and part.get("type") in _TEXT_PARTS:
-        return text
+    if part.get("type") in _TEXT_PARTS:
+        return part.get("text")
     clean = {key: value for key, value in part.items() if value and key != "cache_control"}
     if "content" in clean:  # a tool result: its content is a string or a list of parts again
         clean["content"] = _content(clean["content"])

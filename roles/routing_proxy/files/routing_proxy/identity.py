@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-from .canonical import DIGEST_BYTES, message_bytes, system_bytes, tools_digest
+from .canonical import DIGEST_BYTES, message_bytes, tools_digest
 
 MESSAGE_DEPTH = 64
 """How many messages back a boundary may lie; a turn adds a few. Hashing 470 messages (400 kB) one by one takes 450 us,
@@ -101,7 +101,8 @@ def _conversation(request: _Request, session: str | None, affinity_bytes: int) -
         return Identity(session)
     parts = [message_bytes(message) for message in messages]
     first, history = _opening(messages)
-    opening = system_bytes(request.system or request.instructions) + b"".join(parts[: first + 1])
+    system = message_bytes({"role": "system", "content": request.system or request.instructions or ""})
+    opening = system + b"".join(parts[: first + 1])
     near = max(first + 1, len(parts) - MESSAGE_DEPTH)
     text = (opening, b"".join(parts[first + 1 : near]), *parts[near:])
     boundaries = _digests(tools_digest(bytes(request.tools)), text)
@@ -127,7 +128,7 @@ def _completion(prompt: bytes, session: str | None, affinity_bytes: int) -> Iden
     text = _prompt_text(prompt)
     if not text:
         return Identity(session)
-    end = max(len(text) // BLOCK_BYTES * BLOCK_BYTES, BLOCK_BYTES)  # the last whole block
+    end = len(text) // BLOCK_BYTES * BLOCK_BYTES  # of the last whole block
     near = max(BLOCK_BYTES, end - BLOCK_BYTES * BLOCK_DEPTH)
     blocks = [text[at : at + BLOCK_BYTES] for at in range(near, end, BLOCK_BYTES)]
     boundaries = _digests(b"", (text[:BLOCK_BYTES], text[BLOCK_BYTES:near], *blocks))

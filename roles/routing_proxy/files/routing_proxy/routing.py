@@ -84,14 +84,14 @@ class Router:
         Engines keep responses in their memory, so no other replica can answer. One that is only drained or stalled
         still can, though `choose` avoids it; when it is dead so is the response, and any replica's "not found" is true.
         """
-        return self._responses.get(_key("response", identity.response_id)) if identity.response_id else None
+        return self._responses.get(_key(identity.response_id)) if identity.response_id else None
 
     def record(self, identity: Identity, replica: str) -> None:
         """Record that `replica` was given the request: after `choose`, and again for another one at a failover."""
         self.revision += 1
         conversation = identity.boundaries[0] if identity.boundaries else b""
         if identity.session is not None:
-            conversation = _key("session", identity.session)
+            conversation = _key(identity.session)
             self._conversations.put(conversation, replica, conversation)
         if identity.boundaries:
             self._conversations.put(identity.boundaries[-1], replica, conversation)
@@ -99,7 +99,7 @@ class Router:
     def record_response(self, response_id: str, replica: str) -> None:
         """Record that `replica` made the stored response `response_id`."""
         self.revision += 1
-        self._responses.put(_key("response", response_id), replica, b"")
+        self._responses.put(_key(response_id), replica, b"")
 
     def forget(self, replica: str) -> None:
         """Drop the conversations of a replica that restarted: its cache is gone.
@@ -129,7 +129,7 @@ class Router:
             home = _by_hash(identity.prefix, serving)
         if home is None and self._policy == "adaptive":
             if identity.session is not None:
-                home = self._conversations.get(_key("session", identity.session))
+                home = self._conversations.get(_key(identity.session))
                 return Decision.SESSION, home or self._continued(identity, serving)
             home = self._continued(identity, serving)
         return (Decision.SPREAD if home is None else Decision.PINNED), home
@@ -153,8 +153,8 @@ class Router:
         return replica
 
 
-def _key(kind: str, name: str) -> bytes:
-    return blake3(f"{kind}:{name}".encode(errors="surrogatepass")).digest(DIGEST_BYTES)
+def _key(name: str) -> bytes:
+    return blake3(name.encode(errors="surrogatepass")).digest(DIGEST_BYTES)
 
 
 def _by_hash(key: bytes, replicas: Sequence[str]) -> str:
