@@ -66,13 +66,15 @@ def test_sent_again_after_a_refusal() -> None:
 
 def test_a_death_belongs_to_the_life_in_which_the_copy_ran() -> None:
     reborn = ["110000000 boot -", at(120, "start")]
-    assert found(outcome("502"), {"a": reborn, "b": []}, {"a": [5 * MS]}), "killed before it was asked"
-    assert found(outcome("502"), {"a": reborn, "b": []}, {"a": [5 * MS, 130 * MS]}) == []
+    assert found(outcome("broken off"), {"a": reborn, "b": []}, {"a": [5 * MS]}), "killed before it was asked"
+    assert found(outcome("broken off"), {"a": reborn, "b": []}, {"a": [5 * MS, 130 * MS]}) == []
 
 
-def test_502_needs_a_death() -> None:
-    assert found(outcome("502"), {"a": [at(20, "start")], "b": []})
-    assert found(outcome("502"), {"a": [at(20, "start")], "b": []}, {"a": [50 * MS]}) == []
+def test_502_needs_a_failure_after_which_nothing_may_be_sent_again() -> None:
+    started, answering = [at(20, "start")], [at(20, "start"), at(30, "byte")]
+    assert found(outcome("502"), {"a": answering, "b": []})
+    assert found(outcome("502"), {"a": answering, "b": []}, {"a": [50 * MS]}) == []
+    assert found(outcome("502"), {"a": started, "b": []}, {"a": [50 * MS]}), "b could have taken it"
 
 
 def test_503_needs_a_refusal_or_an_outage() -> None:
@@ -95,9 +97,8 @@ def test_an_abandoned_request_is_dropped_by_the_engine_within_a_second() -> None
 
 
 def test_changed_bodies_and_unasked_requests() -> None:
-    assert found(outcome("502"), {"a": [at(20, "corrupt")], "b": []}, {"b": [50 * MS]}) == [
-        "r: its body arrived changed"
-    ]
+    logs = {"a": [at(10, "corrupt"), *ANSWERED_BY_A], "b": []}
+    assert found(outcome("answered"), logs) == ["r: its body arrived changed"]
     assert violations([], read_ledger({"a": [BOOT, at(20, "start")]}, {"a": []})) == ["r: nobody asked for it"]
 
 

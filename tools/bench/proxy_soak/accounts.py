@@ -103,8 +103,8 @@ def _wrong_outcome(outcome: Outcome, copies: Sequence[Copy], ledger: Ledger) -> 
         if ended != [outcome.replica]:
             yield f"answered by {outcome.replica!r}, completed on {ended}"
     elif outcome.kind == "502":
-        if not any(copy.failed for copy in ran) and not _kill_during(outcome, ledger):
-            yield "no replica failed under it"
+        if not any(copy.failed and (copy.drop or copy.byte) for copy in ran):
+            yield "neither dropped by a living replica nor lost in the middle of an answer, so it should have gone on"
     elif outcome.kind == "503":
         if not any(copy.refused for copy in copies) and not _all_down_during(outcome, ledger):
             yield "no replica refused it and not all were down"
@@ -116,12 +116,6 @@ def _wrong_outcome(outcome: Outcome, copies: Sequence[Copy], ledger: Ledger) -> 
             learned = copy.end or copy.gone or copy.killed
             if learned is None or learned > outcome.ended + GONE_TIME:
                 yield f"{copy.replica} was not told that its client had gone"
-
-
-def _kill_during(outcome: Outcome, ledger: Ledger) -> bool:
-    """Whether any replica was killed while the request was open (its copy may have died unread in a socket)."""
-    every = (time for times in ledger.kills.values() for time in times)
-    return any(outcome.started <= time <= outcome.ended for time in every)
 
 
 def _all_down_during(outcome: Outcome, ledger: Ledger) -> bool:

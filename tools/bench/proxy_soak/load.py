@@ -78,6 +78,8 @@ class Clients:
         }
         stream = rng.random() < 0.5
         patience = rng.uniform(0.02, 0.3) if rng.random() < 0.04 else None
+        if patience:  # long enough that only an engine that was told stops within a second
+            plan["pieces"], plan["pause"] = 60, 0.05
         body = json.dumps({"model": "soak", "stream": stream, "messages": messages, "soak": plan}).encode()
         started = time.monotonic_ns()
         try:

@@ -15,7 +15,7 @@ from bench.proxy_overhead.processes import Child, ChildError
 
 NAMES = ("a", "b", "c")
 UP_TIMEOUT = 20.0  # seconds until the proxy must have noticed that a replica is back
-DOWN_TIME = (0.2, 0.8)  # seconds between a kill and the next start
+DOWN_TIME = (0.5, 1.0)  # seconds between a kill and the next start: time for the proxy to see the port refuse
 OUTAGE_EVERY = 7  # every so many kills all replicas die at once
 
 
