@@ -66,6 +66,7 @@ def test_the_skipped_one_of_two_like_cards_is_the_one_without_a_kfd_node() -> No
     topology = Topology([Node(0, {"cpu_cores_count": 16}), node], present=True)
     assert verdicts(line, gpu(FIRST), gpu(SECOND), topology=topology) == ["unknown", "missing"]
     assert verdicts(line, gpu(FIRST), gpu(SECOND)) == ["unknown", "unknown"]
+    assert verdicts(line, gpu(FIRST), gpu(SECOND), topology=Topology(present=True)) == ["missing", "missing"]
 
 
 def test_a_card_skipped_for_its_firmware_is_told_to_update_not_to_move() -> None:
@@ -74,7 +75,7 @@ def test_a_card_skipped_for_its_firmware_is_told_to_update_not_to_move() -> None
     (result,) = analyse(evidence)["gpus"]
     assert result["verdict"] == "missing"
     assert "MEC firmware is version 1850, older than 2090" in result["reason"]
-    assert "linux-firmware" in result["fix"]
+    assert result["fix"] == pcie_log.FIX_FIRMWARE
     assert "slot" not in result["fix"]
 
 

@@ -12,7 +12,9 @@ from ansible_collections.frank.fleet.plugins.module_utils.pcie_config import dec
 from ansible_collections.frank.fleet.plugins.module_utils.pcie_verdict import Evidence, analyse
 from fixtures.pcie import trees
 
-AM5_TEXT = (Path(__file__).parents[2] / "fixtures" / "pcie" / "am5.txt").read_text()
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "pcie"
+AM5_TEXT = (FIXTURES / "am5.txt").read_text()
+GPU = next(d for d in trees.THREADRIPPER.devices if d.address == "0000:03:00.0")
 BOTH = {"0000:03:00.0": "ok", "0000:0b:00.0": "missing"}
 
 
@@ -70,11 +72,47 @@ def test_a_capture_without_root_is_completed_by_one_with() -> None:
     assert verdicts(hidden + AM5_TEXT) == BOTH
 
 
+def test_a_capture_of_a_sleeping_card_is_completed_by_one_of_the_woken_card() -> None:
+    asleep = "03:00.0 0300: 1002:7551 (rev ff)\n\t!!! Unknown header type 7f\n\n"
+    assert verdicts(asleep) == {"0000:03:00.0": "unknown"}
+    assert verdicts(asleep + AM5_TEXT) == verdicts(AM5_TEXT + asleep) == BOTH
+
+
 def test_a_single_device_without_its_bridges_asks_for_the_whole_machine() -> None:
     block = AM5_TEXT[AM5_TEXT.index("0b:00.0 ") : AM5_TEXT.index("0b:00.1 ")]
     (gpu,) = analyse(Evidence(dump=pcie_lspci.parse(block)))["gpus"]
     assert gpu["verdict"] == "unknown"
     assert gpu["fix"].endswith("without -s")
+
+
+def test_a_dump_that_lacks_a_switch_is_not_ok() -> None:
+    text = AM5_TEXT.replace("AtomicOpsCtl: ReqEn+", "AtomicOpsCtl: ReqEn-")
+    assert verdicts(text)["0000:03:00.0"] == "ok"
+    without = text[: text.index("01:00.0 ")] + text[text.index("02:00.0 ") :]
+    assert verdicts(without)["0000:03:00.0"] == "unknown"
+
+
+def test_domains_have_bus_numbers_of_their_own() -> None:
+    lines = [f"0000:{x}" if pcie_lspci.parse(x).functions else x for x in AM5_TEXT.splitlines()]
+    elsewhere = [x.replace("0000:", "0001:", 1) for x in lines if not x.startswith("0000:0b:00")]
+    text = "\n".join([*lines, *elsewhere]).replace("AtomicOpsCtl: ReqEn+", "AtomicOpsCtl: ReqEn-")
+    chains = {g["address"]: g["chain"] for g in analyse(Evidence(dump=pcie_lspci.parse(text)))["gpus"]}
+    for address, chain in chains.items():
+        assert {hop["address"][:4] for hop in chain} == {address[:4]}
+    assert "0001:03:00.0" in chains
+
+
+CARD = trees.Device("0000:01:00.0", trees.R9700, trees.VGA, trees.LEGACY, cap2=trees.COMPLETES)
+CARD_TEXT = "01:00.0 0300: 1002:7551\n\tCapabilities: [58] Express (v2) Legacy Endpoint\n\t\tAtomicOpsCtl: ReqEn-\n"
+
+
+@pytest.mark.parametrize(
+    ("root_port", "card"), [("out-v3.14.0-v1cap.txt", CARD_TEXT), ("v1cap.hex", trees.hex_dump(trees.Host([CARD])))]
+)
+def test_a_gpu_below_a_port_of_capability_version_1_is_unknown(root_port: str, card: str) -> None:
+    (gpu,) = analyse(Evidence(dump=pcie_lspci.parse((FIXTURES / root_port).read_text() + card)))["gpus"]
+    assert gpu["verdict"] == "unknown"
+    assert "00:01.0 has a PCI Express capability of version 1" in gpu["reason"]
 
 
 def test_plain_v_is_too_terse_to_tell() -> None:
@@ -117,7 +155,7 @@ def test_paths_printed_by_lspci_stand_in_for_bus_numbers() -> None:
     (gpu,) = analyse(Evidence(dump=pcie_lspci.parse(text)))["gpus"]
     assert gpu["verdict"] == "missing"
     assert gpu["deciding"]["hops"] == ["0000:01:00.0"]
-    assert len(gpu["chain"]) == 3
+    assert [hop["address"] for hop in gpu["chain"]] == ["0000:02:00.0", "0000:01:00.0", "0000:00:01.1"]
 
 
 def test_short_paths_are_resolved_by_bus_numbers() -> None:
@@ -154,19 +192,46 @@ def test_an_excerpt_is_no_evidence_against_a_gpu_whose_atomics_are_on() -> None:
 
 @pytest.mark.parametrize("size", [0, 4, 63, 64, 0x5A, 0x7F, 0x81])
 def test_config_space_cut_anywhere_hides_the_bits(size: int) -> None:
-    device = trees.THREADRIPPER.devices[3]
-    function = decode(device.address, trees.config_space(device, size))
+    function = decode(GPU.address, trees.config_space(GPU, size))
     assert (function.requester, function.problem) == (None, "denied")
 
 
 def test_config_space_is_whole_from_the_last_register_on() -> None:
-    device = trees.THREADRIPPER.devices[3]
-    function = decode(device.address, trees.config_space(device, 0x82))
+    function = decode(GPU.address, trees.config_space(GPU, 0x82))
     assert (function.requester, function.problem, function.ids) == (True, None, "1002:7551")
 
 
+def test_a_hex_dump_with_a_row_missing_is_read_up_to_it() -> None:
+    rows = trees.hex_dump(trees.VM).splitlines()
+    dump = pcie_lspci.parse("\n".join(r for r in rows if not r.startswith("50:")))
+    assert {f.problem for f in dump.configs.values()} == {"denied"}
+
+
+def test_a_hex_dump_speaks_as_config_space_only() -> None:
+    (gpu,) = analyse(Evidence(dump=pcie_lspci.parse(trees.hex_dump(trees.VM))))["gpus"]
+    assert [s["source"] for s in gpu["sources"]] == ["config"]
+
+
+def test_a_device_without_a_capability_list_has_no_express_capability() -> None:
+    space = bytearray(trees.config_space(GPU))
+    space[0x06] = 0
+    function = decode("0000:03:00.0", bytes(space))
+    assert (function.requester, function.problem) == (None, "no-express")
+
+
+@pytest.mark.parametrize("flags", [0x00, 0x01])
+def test_capability_version_1_has_no_register_for_atomics(flags: int) -> None:
+    space = bytearray(trees.config_space(GPU))
+    space[0x5A] = GPU.port << 4 | flags
+    function = decode(GPU.address, bytes(space))
+    assert (function.requester, function.problem) == (None, "no-devcap2")
+    functions = {d.address: decode(d.address, trees.config_space(d)) for d in trees.THREADRIPPER.devices}
+    gpu = analyse(Evidence(sysfs={**functions, "0000:03:00.0": function}))["gpus"][0]
+    assert gpu["verdict"] == "unknown"
+    assert "03:00.0 has a PCI Express capability of version 1" in gpu["reason"]
+
+
 def test_a_capability_list_that_loops_ends() -> None:
-    device = trees.THREADRIPPER.devices[3]
-    space = bytearray(trees.config_space(device))
+    space = bytearray(trees.config_space(GPU))
     space[0x41] = 0x40
-    assert decode(device.address, bytes(space)).problem == "no-express"
+    assert decode(GPU.address, bytes(space)).problem == "no-express"

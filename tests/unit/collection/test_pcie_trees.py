@@ -102,6 +102,12 @@ def test_vm_without_a_visible_root_port_is_unknown_although_driver_and_kfd_say_y
     assert sources(gpu) == {"kfd": "unknown", "config": "unknown"}
 
 
+def test_a_gpu_on_a_virtual_bus_of_any_number_has_no_root_port(tmp_path: Path) -> None:
+    devices = [dataclasses.replace(d, address="0000:05:00.0") for d in trees.VM_NO_ROOT_PORT.devices]
+    trees.build(trees.Host(devices), tmp_path)
+    assert analyse(evidence_of(tmp_path))["verdicts"] == {"0000:05:00.0": "unknown"}
+
+
 def test_vm_without_a_visible_root_port_stays_missing_when_kfd_says_so(tmp_path: Path) -> None:
     host = dataclasses.replace(trees.VM_NO_ROOT_PORT, kfd=[trees.KfdGpu("0000:00:05.0", trees.LINK_NO_ATOMICS)])
     assert analyse_host(host, tmp_path)["verdict"] == "missing"
@@ -137,6 +143,36 @@ def test_kfd_alone_decides_without_root_and_says_how_to_learn_the_hop(tmp_path: 
     second = result["gpus"][1]
     assert second["deciding"]["register"] == "KFD io_link flags"
     assert second["fix"].startswith("run as root to learn which hop")
+
+
+def test_gpus_come_in_the_order_of_their_kfd_nodes(tmp_path: Path) -> None:
+    host = dataclasses.replace(trees.THREADRIPPER, kfd=trees.THREADRIPPER.kfd[::-1])
+    assert list(analyse_host(host, tmp_path)["verdicts"]) == ["0000:43:00.0", "0000:03:00.0"]
+
+
+def test_missing_outweighs_unknown_in_the_summary(tmp_path: Path) -> None:
+    trees.build(dataclasses.replace(trees.AM5, kfd=[], log=None), tmp_path)
+    (config,) = tmp_path.glob("sys/devices/**/0000:03:00.0/config")
+    config.write_bytes(b"\xff" * 256)
+    result = analyse(evidence_of(tmp_path))
+    assert (result["verdict"], result["reason"]) == ("missing", "PCIe AtomicOps of 2 GPUs: 1 missing, 1 unknown")
+
+
+def test_sysfs_outranks_the_numbers_of_a_dump(tmp_path: Path) -> None:
+    trees.build(dataclasses.replace(trees.AM5, kfd=[], log=None), tmp_path)
+    other = change(trees.AM5, "0000:0b:00.0", ctl2=trees.REQUESTS)
+    evidence = dataclasses.replace(evidence_of(tmp_path), dump=pcie_lspci.parse(trees.hex_dump(other)))
+    assert analyse(evidence)["verdicts"]["0000:0b:00.0"] == "missing"
+
+
+def test_a_skipped_card_behind_the_chipset_is_told_both(tmp_path: Path) -> None:
+    log = "kfd kfd: amdgpu: skipped device 1002:7551, PCI rejects atomics 1850<2090"
+    host = dataclasses.replace(trees.AM5, kfd=trees.AM5.kfd[:1], log=log)
+    second = analyse_host(host, tmp_path)["gpus"][1]
+    assert second["reason"].startswith("0b:00.0 sits behind 05:00.0 and 06:09.0")
+    assert "MEC firmware" in second["reason"]
+    assert "CPU slot" in second["fix"]
+    assert "linux-firmware" in second["fix"]
 
 
 def test_kfd_is_trusted_over_config_space_and_the_disagreement_reported(tmp_path: Path) -> None:

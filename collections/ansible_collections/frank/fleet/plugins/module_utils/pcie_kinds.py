@@ -12,7 +12,6 @@ from ansible_collections.frank.fleet.plugins.module_utils.pcie_model import (
     CLASS_AUDIO,
     CLASSES_GPU,
     INTEGRATED,
-    PROBLEM_DEAD,
     VENDOR_AMD_CPU,
     VENDOR_AMD_GPU,
     VENDOR_DEAD,
@@ -33,7 +32,7 @@ def kind_of(function: PciFunction, functions: Mapping[str, PciFunction], topolog
 
     A function that reads as all ones, ids included, might be a GPU: it is `unresponsive`, not left out.
     """
-    if function.vendor == VENDOR_DEAD or (function.class_code is None and function.problem == PROBLEM_DEAD):
+    if function.vendor == VENDOR_DEAD:
         return UNRESPONSIVE
     if function.class_code == CLASS_AUDIO:
         return AUDIO if function.vendor == VENDOR_AMD_GPU else None

@@ -89,9 +89,7 @@ def parse(text: str) -> Dump:
         _merge(dump.functions, function)
         dump.has_details = dump.has_details or bool(details)
         if rows:
-            decoded = decode(address, _bytes(rows))
-            decoded.parents = function.parents
-            _merge(dump.configs, decoded)
+            _merge(dump.configs, decode(address, _bytes(rows)))
     return dump
 
 
