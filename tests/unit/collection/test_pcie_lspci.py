@@ -125,6 +125,13 @@ def test_plain_v_is_too_terse_to_tell() -> None:
     assert "lspci -vvv" in gpu["fix"]
 
 
+def test_plain_lspci_is_too_terse_to_tell() -> None:
+    (gpu,) = analyse(Evidence(dump=pcie_lspci.parse("03:00.0 0300: 1002:7551 (rev c0)\n")))["gpus"]
+    assert gpu["verdict"] == "unknown"
+    assert "does not show the PCI Express registers" in gpu["reason"]
+    assert "lspci -vvv" in gpu["fix"]
+
+
 def test_fields_that_only_look_like_the_requester_bit_are_not_read() -> None:
     text = (
         "03:00.0 0300: 1002:7551\n\tCapabilities: [64] Express (v2) Legacy Endpoint\n"

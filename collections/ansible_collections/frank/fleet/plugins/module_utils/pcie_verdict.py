@@ -20,6 +20,7 @@ from ansible_collections.frank.fleet.plugins.module_utils.pcie_model import (
     MISSING,
     OK,
     PROBLEM_NO_ROOT_PORT,
+    PROBLEM_TERSE,
     UNKNOWN,
     VENDOR_AMD_GPU,
     Finding,
@@ -46,7 +47,7 @@ class Evidence:
         dump = self.dump or Dump()
         if source == "config":
             return self.sysfs or dump.configs
-        return dump.functions if dump.has_details else {}
+        return dump.functions if dump.has_details or not dump.configs else {}
 
 
 def analyse(evidence: Evidence) -> dict[str, Any]:
@@ -186,8 +187,8 @@ def _reason(gpu: PciFunction, explained: Optional[Finding], agreeing: Sequence[F
 def _fix(explained: Optional[Finding], agreeing: Sequence[Finding], functions: dict[str, PciFunction]) -> Optional[str]:
     if explained is None:
         problems = {f.source: f.problem for f in agreeing if f.problem}
-        first = next((problems[s] for s in ("config", "lspci", "kfd", "kernel_log") if s in problems), None)
-        return problem_fix(first) if first else None
+        order = ("config", "lspci", "kfd", "kernel_log")
+        return problem_fix(next((problems[s] for s in order if s in problems), PROBLEM_TERSE))
     if explained.verdict == OK:
         return None
     special = next((f.fix for f in agreeing if f.fix), None)
