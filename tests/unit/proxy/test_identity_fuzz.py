@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from routing_proxy.identity import Identity, identify, response_id_in
 
 PATHS = ("/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions", "/v1/responses/resp_1/cancel")
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 FIELDS = ("messages", "system", "input", "instructions", "prompt", "tools", "prompt_cache_key", "previous_response_id")
 
 words = st.sampled_from(
@@ -22,12 +23,14 @@ objects = st.lists(st.dictionaries(words, values, max_size=4), min_size=1, max_s
 requests = st.dictionaries(st.sampled_from(FIELDS), values | objects, max_size=5)
 
 
+@patient
 @given(method=st.sampled_from(["POST", "GET", ""]), path=st.sampled_from(PATHS) | st.text(), body=st.binary())
 def test_any_bytes_are_legal(method: str, path: str, body: bytes) -> None:
     assert isinstance(identify(method, path, None, body), Identity)
     response_id_in(body)
 
 
+@patient
 @given(path=st.sampled_from(PATHS), session=st.none() | st.text(), request=requests)
 def test_any_json_is_legal(path: str, session: str | None, request: dict[str, Any]) -> None:
     identity = identify("POST", path, session, json.dumps(request).encode())
@@ -35,6 +38,7 @@ def test_any_json_is_legal(path: str, session: str | None, request: dict[str, An
     assert identity.root in (None, *identity.boundaries[:1])
 
 
+@patient
 @given(prefix=st.sampled_from([f'{{"{field}":'.encode() for field in FIELDS]), rest=st.binary())
 def test_any_bytes_in_a_field_are_legal(prefix: bytes, rest: bytes) -> None:
     for path in PATHS:
@@ -70,6 +74,7 @@ def decorated(message: dict[str, Any], draw: Any) -> dict[str, Any]:
     return {**extra, **message, "content": content}
 
 
+@patient
 @given(conversation=st.lists(messages, min_size=1, max_size=6), data=st.data())
 def test_another_clients_json_has_the_same_identity(conversation: list[dict[str, Any]], data: st.DataObject) -> None:
     first = identify("POST", PATHS[0], None, json.dumps({"messages": conversation}).encode())
@@ -79,6 +84,7 @@ def test_another_clients_json_has_the_same_identity(conversation: list[dict[str,
         assert identify("POST", PATHS[0], None, text.encode()) == first
 
 
+@patient
 @given(conversation=st.lists(messages, min_size=2, max_size=8), data=st.data())
 def test_boundaries_depend_on_what_is_before_them_alone(
     conversation: list[dict[str, Any]], data: st.DataObject

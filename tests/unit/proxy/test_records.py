@@ -3,7 +3,7 @@
 import tracemalloc
 from collections import OrderedDict
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from routing_proxy.records import Records
 
@@ -41,6 +41,7 @@ def test_entries_can_be_restored_in_their_order_up_to_the_limit() -> None:
     assert smaller.entries() == entries[1:]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(limit=st.integers(1, 4), steps=steps)
 def test_records_behave_like_a_list_in_order_of_use(limit: int, steps: list[tuple[str, bytes, str, bytes]]) -> None:
     records = Records(limit)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from routing_proxy.identity import Identity
-from routing_proxy.routing import Choice, Decision, Router
+from routing_proxy.routing import Choice, Decision, Router, Snapshot
 
 A, B, C = "replica-a", "replica-b", "replica-c"
 IDLE: Mapping[str, int] = {}
@@ -65,6 +65,16 @@ def test_what_cannot_be_identified_is_spread_and_not_recorded() -> None:
     picked = Counter(serve(router, Identity()).replica for _ in range(10))
     assert picked == {A: 5, B: 5}
     assert router.pins(A) == router.pins(B) == 0
+
+
+@pytest.mark.parametrize("policy", ["adaptive", "roundrobin"])
+def test_requests_between_the_chats_do_not_take_their_turns(policy: str) -> None:
+    router = Router(policy, (A, B))
+    chats, others = set(), set()
+    for number in range(4):
+        others.add(serve(router, Identity()).replica)
+        chats.add(serve(router, turn(f"q{number}")).replica)
+    assert chats == others == {A, B}
 
 
 def test_nobody_serves() -> None:
@@ -187,11 +197,14 @@ def test_the_revision_changes_with_the_records_alone() -> None:
     router = adaptive()
     before = router.revision
     router.choose(turn("q"), (A, B), IDLE)
+    router.record(Identity(), A)
+    router.forget(A)
     assert router.revision == before
     for change in (
         lambda: router.record(turn("q"), A),
         lambda: router.record_response("resp_1", A),
         lambda: router.forget(A),
+        lambda: router.load(Snapshot([(b"k", A, b"c")], [])),
     ):
         change()
         assert router.revision != before

@@ -1,6 +1,6 @@
 """The adaptive policy against a model that keeps every served list of messages as it is."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from routing_proxy.identity import Identity
@@ -72,4 +72,6 @@ class Conversations(RuleBasedStateMachine):
 
 
 TestConversations = Conversations.TestCase
-TestConversations.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestConversations.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

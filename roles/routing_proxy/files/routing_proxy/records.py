@@ -11,7 +11,8 @@ class Records:
     """A bounded map from a digest to the replica that served it, in order of last use."""
 
     def __init__(self, limit: int) -> None:
-        """Keep at most `limit` records (under 500 bytes each)."""
+        """Keep at most `limit` records (under 500 bytes each). `changes` counts what was put and dropped."""
+        self.changes = 0
         self._limit = limit
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()
         self._conversations: dict[str, Counter[bytes]] = {}
@@ -30,6 +31,7 @@ class Records:
     def put(self, key: bytes, replica: str, conversation: bytes) -> None:
         """Record that `replica` served `key`, which belongs to `conversation`, in place of what `key` had before."""
         self._drop(key)
+        self.changes += 1
         self._entries[key] = (key, replica, conversation)
         self._conversations.setdefault(replica, Counter())[conversation] += 1
         if len(self._entries) > self._limit:
@@ -58,6 +60,7 @@ class Records:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
+        self.changes += 1
         _, replica, conversation = entry
         counts = self._conversations[replica]
         counts[conversation] -= 1

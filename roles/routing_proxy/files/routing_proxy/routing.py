@@ -50,17 +50,32 @@ class Snapshot:
     responses: list[Entry]
 
 
+class Turns:
+    """A counter over replicas that come and go: of equals, the turn is the one's that had none for longest."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: dict[str, int] = {}
+
+    def take(self, replicas: Sequence[str], load: Mapping[str, int]) -> str:
+        """Return the least loaded of `replicas` whose turn it is, and count its turn."""
+        replica = min(replicas, key=lambda name: (load.get(name, 0), self._last.get(name, 0)))
+        self._count += 1
+        self._last[replica] = self._count
+        return replica
+
+
 class Router:
-    """A routing policy and its records. `revision` changes with every change of the records."""
+    """A routing policy and its records."""
 
     def __init__(self, policy: str, replicas: Sequence[str], max_records: int = MAX_RECORDS) -> None:
         """Route over the configured `replicas` by `policy`, one of POLICIES; ValueError for any other."""
         if policy not in POLICIES:
             raise ValueError(f"unknown routing policy {policy!r}, use one of {', '.join(POLICIES)}")
-        self.revision = 0
         self._policy = policy
-        self._spreads = 0
-        self._last_spread = dict.fromkeys(replicas, 0)
+        self._replicas = frozenset(replicas)
+        self._conversation_turns = Turns()
+        self._other_turns = Turns()
         self._conversations = Records(max_records)
         self._responses = Records(max_records)
 
@@ -76,7 +91,7 @@ class Router:
         decision, home = self._home(identity, serving)
         if home is not None and home not in serving:
             decision, home = Decision.FAILOVER, None
-        return Choice(home or self._spread(serving, in_flight), decision)
+        return Choice(home or self._spread(identity, serving, in_flight), decision)
 
     def owner(self, identity: Identity) -> str | None:
         """Return the replica that made the stored response a request is about; None if unknown or not about one.
@@ -88,7 +103,6 @@ class Router:
 
     def record(self, identity: Identity, replica: str) -> None:
         """Record that `replica` was given the request: after `choose`, and again for another one at a failover."""
-        self.revision += 1
         conversation = identity.boundaries[0] if identity.boundaries else b""
         if identity.session is not None:
             conversation = _key(identity.session)
@@ -98,7 +112,6 @@ class Router:
 
     def record_response(self, response_id: str, replica: str) -> None:
         """Record that `replica` made the stored response `response_id`."""
-        self.revision += 1
         self._responses.put(_key(response_id), replica, b"")
 
     def forget(self, replica: str) -> None:
@@ -106,12 +119,16 @@ class Router:
 
         Its responses stay on record: asked for one, it says "not found" itself, and nobody else is bothered.
         """
-        self.revision += 1
         self._conversations.forget(replica)
 
     def pins(self, replica: str) -> int:
         """Return how many conversations (a named session is one) are on record at `replica`."""
         return self._conversations.conversations(replica)
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every change of what `dump` returns."""
+        return self._conversations.changes + self._responses.changes
 
     def dump(self) -> Snapshot:
         """Return a copy of everything on record."""
@@ -119,8 +136,8 @@ class Router:
 
     def load(self, snapshot: Snapshot) -> None:
         """Record what `snapshot` holds of the configured replicas."""
-        self._conversations.restore(entry for entry in snapshot.conversations if entry[1] in self._last_spread)
-        self._responses.restore(entry for entry in snapshot.responses if entry[1] in self._last_spread)
+        self._conversations.restore(entry for entry in snapshot.conversations if entry[1] in self._replicas)
+        self._responses.restore(entry for entry in snapshot.responses if entry[1] in self._replicas)
 
     def _home(self, identity: Identity, serving: Sequence[str]) -> tuple[Decision, str | None]:
         """Return where the request belongs by the policy (None: anywhere) and the decision to report for that."""
@@ -144,13 +161,11 @@ class Router:
             return _by_hash(identity.root, serving)  # nobody remembers: at least the same replica every time
         return None
 
-    def _spread(self, serving: Sequence[str], in_flight: Mapping[str, int]) -> str:
+    def _spread(self, identity: Identity, serving: Sequence[str], in_flight: Mapping[str, int]) -> str:
         """Return the replica with fewest requests in flight, of equals the one whose turn it is."""
-        load = {} if self._policy == "roundrobin" else in_flight
-        replica = min(serving, key=lambda name: (load.get(name, 0), self._last_spread.get(name, 0)))
-        self._spreads += 1
-        self._last_spread[replica] = self._spreads
-        return replica
+        # A client that lists the models or counts tokens before every chat must not send all its chats to one replica.
+        turns = self._conversation_turns if identity.boundaries else self._other_turns
+        return turns.take(serving, {} if self._policy == "roundrobin" else in_flight)
 
 
 def _key(name: str) -> bytes:
