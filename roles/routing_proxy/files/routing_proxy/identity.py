@@ -163,4 +163,7 @@ def _digests(seed: bytes, text: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def _prefix(text: Sequence[bytes], affinity_bytes: int) -> bytes | None:
-    return blake3(b"".join(text)[:affinity_bytes]).digest(DIGEST_BYTES) if affinity_bytes else None
+    if not affinity_bytes:
+        return None
+    start = text[0] if len(text[0]) >= affinity_bytes else b"".join(text)
+    return blake3(start[:affinity_bytes]).digest(DIGEST_BYTES)
