@@ -165,5 +165,9 @@ def _digests(seed: bytes, text: Sequence[bytes]) -> tuple[bytes, ...]:
 def _prefix(text: Sequence[bytes], affinity_bytes: int) -> bytes | None:
     if not affinity_bytes:
         return None
-    start = text[0] if len(text[0]) >= affinity_bytes else b"".join(text)
-    return blake3(start[:affinity_bytes]).digest(DIGEST_BYTES)
+    start = b""
+    for piece in text:  # piece by piece: joining 400 kB for the sake of 4 takes 200 us
+        start += piece[: affinity_bytes - len(start)]
+        if len(start) == affinity_bytes:
+            break
+    return blake3(start).digest(DIGEST_BYTES)
