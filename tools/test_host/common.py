@@ -48,5 +48,9 @@ def locked(name: str) -> Iterator[None]:
     folder = cache_dir()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another run to finish with {name}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -99,6 +99,8 @@ def _bridge_is_whole() -> bool:
 
 def _make_bridge() -> None:
     remove_bridge()
+    if routes := run("ip", "-o", "route", "show", "to", "root", str(SUBNET)).splitlines():
+        raise ToolError(f"this machine already has a network there: {routes[0].strip()}; hosts need {SUBNET}")
     run("ip", "netns", "add", BRIDGE_NAMESPACE)
     try:
         run("ip", "-n", BRIDGE_NAMESPACE, "link", "add", BRIDGE, "type", "bridge")

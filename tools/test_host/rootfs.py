@@ -45,24 +45,31 @@ HOOKS = (
 )
 
 
-def recipe_hash(packages: Iterable[str] = ()) -> str:
+def recipe_hash() -> str:
     """Return 12 hex digits that change whenever the same build would give another root file system."""
-    recipe = [SUITE, sorted({*PACKAGES, *packages}), OPTIONS, HOOKS]
+    return _hash([SUITE, PACKAGES, OPTIONS, HOOKS])
+
+
+def rootfs_name(extra: Iterable[str] = ()) -> str:
+    """Return the cache name of the root file system with these extra packages, in any order."""
+    packages = sorted(set(extra) - set(PACKAGES))
+    return f"rootfs-{recipe_hash()}" + (f"-{_hash(packages)}" if packages else "")
+
+
+def _hash(recipe: object) -> str:
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 
 
-def rootfs(packages: Iterable[str] = ()) -> Path:
+def rootfs(extra: Iterable[str] = ()) -> Path:
     """Return the root file system with these extra packages, building it (20-90 s) if it isn't cached.
 
     Raises ToolError if mmdebstrap fails; what it had built so far is removed.
     """
-    extra = sorted(set(packages))
-    target = cache_dir() / f"rootfs-{recipe_hash(extra)}"
+    target = cache_dir() / rootfs_name(extra)
     with locked("rootfs"):
         if not target.exists():
             _build(target, sorted({*PACKAGES, *extra}))
-        if not extra:
-            _prune(keep=target)
+            _prune()
     return target
 
 
@@ -89,10 +96,10 @@ def debootstrap(target: Path, packages: Iterable[str], options: Iterable[str]) -
         )
 
 
-def _prune(keep: Path) -> None:
-    """Remove the roots of older recipes; those with extra packages go as well and are built again when asked for."""
+def _prune() -> None:
+    """Remove the roots of older recipes."""
     for old in cache_dir().glob("rootfs-*"):
-        if old != keep:
+        if not old.name.startswith(f"rootfs-{recipe_hash()}"):
             remove_tree(old)
 
 

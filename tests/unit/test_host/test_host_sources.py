@@ -2,7 +2,7 @@
 
 import pytest
 from test_host import rootfs
-from test_host.rootfs import MIRROR_VARIABLE, debian_sources, mirrors, recipe_hash, source_lines
+from test_host.rootfs import MIRROR_VARIABLE, debian_sources, mirrors, rootfs_name, source_lines
 
 DEB822 = """\
 Types: deb
@@ -46,15 +46,17 @@ def test_the_environment_names_another_mirror(monkeypatch: pytest.MonkeyPatch) -
     assert debian_sources() == ["deb http://near.example/debian trixie main"]
 
 
-def test_the_same_recipe_has_the_same_hash_whatever_the_order() -> None:
-    assert recipe_hash(["b", "a", "podman"]) == recipe_hash(["a", "b"])
+def test_the_same_packages_are_the_same_root_whatever_the_order() -> None:
+    assert rootfs_name(["b", "a", "podman"]) == rootfs_name(["a", "b"])
 
 
-def test_another_package_is_another_recipe() -> None:
-    assert recipe_hash(["prometheus"]) != recipe_hash()
+def test_more_packages_are_another_root_of_the_same_recipe() -> None:
+    assert rootfs_name() != rootfs_name(["prometheus"]) != rootfs_name(["grafana"])
+    assert rootfs_name(["prometheus"]).startswith(f"{rootfs_name()}-")
 
 
 def test_another_hook_is_another_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = recipe_hash()
+    before = rootfs_name()
     monkeypatch.setattr(rootfs, "HOOKS", (*rootfs.HOOKS, "true"))
-    assert recipe_hash() != before
+    assert rootfs_name() != before
+    assert len(rootfs_name()) == len(before)
