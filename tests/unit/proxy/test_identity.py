@@ -149,9 +149,10 @@ def test_a_prefix_shorter_than_the_window_differs_with_every_turn() -> None:
 
 def test_the_window_can_be_set_or_left_out() -> None:
     def prefix(affinity_bytes: int, last: str) -> bytes | None:
-        body = json.dumps({"messages": [user("x" * 100), user(last)]}).encode()
+        body = json.dumps({"messages": [user("x" * 100), user("y" * 100 + last)]}).encode()
         return identify("POST", CHAT, None, body, affinity_bytes).prefix
 
     assert prefix(50, "a") == prefix(50, "b")
-    assert prefix(200, "a") != prefix(200, "b")
+    assert prefix(150, "a") == prefix(150, "b")
+    assert prefix(300, "a") != prefix(300, "b")
     assert prefix(0, "a") is None
