@@ -132,7 +132,7 @@ def podman(state, arguments):
         state["containers"] = [found for found in state["containers"] if found not in gone]
         for found in gone:
             unit = state["units"].get(found["Labels"]["PODMAN_SYSTEMD_UNIT"], {})
-            if unit.get("ActiveState") == "active":
+            if unit.get("ActiveState") == "active" and not unit.get("unstoppable"):
                 unit.update(ActiveState="failed", SubState="failed")
     elif arguments[0] == "pull":
         if arguments[-1] not in state["registry"]:

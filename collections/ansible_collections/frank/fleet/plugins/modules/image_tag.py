@@ -78,12 +78,10 @@ def fetch(module: AnsibleModule, podman: Podman) -> str | None:
         return present
     if present or not archive:
         return present
-    if not Path(archive).is_file():
-        module.fail_json(
-            msg=f"The archive {archive} of {source} is not on this host: copy it there, or set pull: true."
-        )
     if module.check_mode:
         return None
+    if not Path(archive).is_file():
+        module.fail_json(msg=f"The archive {archive} that holds {source} is not on this host: copy it there.")
     podman.run("load", "--quiet", "--input", archive)
     loaded = podman.image_id(source)
     if not loaded:
@@ -115,7 +113,7 @@ def main() -> None:
                 f"'podman save', or run 'podman pull {source}' as this user."
             )
         )
-    changed = before != wanted
+    changed = wanted is None or before != wanted
     if changed and not module.check_mode:
         podman.run("tag", wanted, target)
     module.exit_json(

@@ -1,0 +1,323 @@
+"""retired_units: stop, move, reload, forget, prove; nothing lost, nothing left running."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.frank.fleet.plugins.module_utils import files
+from ansible_collections.frank.fleet.plugins.modules import retired_units
+from unit.collection.fakehost import FakeHost
+
+NAME, SERVICE = "old.container", "old.service"
+TEXT = "# Managed by frank-fleet\n[Container]\nImage=localhost/x:1\n"
+
+
+@pytest.fixture(autouse=True)
+def _settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retired_units, "SETTLE_SECONDS", 0)
+
+
+@pytest.fixture
+def deployed(host: FakeHost) -> FakeHost:
+    """A host on which old.container is installed and runs."""
+    host.path.mkdir(parents=True)
+    (host.path / NAME).write_text(TEXT)
+    host.unit(SERVICE)
+    host.container(SERVICE)
+    return host
+
+
+def retire(host: FakeHost, check: bool = False, **changes: Any) -> dict[str, Any]:
+    return host.ok("retired_units", check, **{"names": [NAME], **changes})
+
+
+def trashed(host: FakeHost) -> dict[str, str]:
+    """Files in the trash: path below this run's folder -> content, or target of a link."""
+    found = {}
+    for path in host.trash.rglob("*"):
+        if path.is_symlink() or path.is_file():
+            relative = str(path.relative_to(host.trash).relative_to(path.relative_to(host.trash).parts[0]))
+            found[relative] = str(path.readlink()) if path.is_symlink() else path.read_text()
+    return found
+
+
+def test_a_running_unit_is_stopped_before_its_file_goes(deployed: FakeHost) -> None:
+    result = retire(deployed)
+
+    assert result["changed"]
+    assert deployed.changes() == [
+        f"systemctl --user stop {SERVICE}",
+        "systemctl --user daemon-reload",
+        f"systemctl --user reset-failed {SERVICE}",
+    ]
+    assert trashed(deployed) == {NAME: TEXT} and not (deployed.path / NAME).exists()
+    assert deployed.state["containers"] == []
+    [unit] = result["retired"]
+    assert unit["service"] == SERVICE and Path(unit["files"][0]).read_text() == TEXT
+
+
+def test_a_second_run_changes_nothing(deployed: FakeHost) -> None:
+    retire(deployed)
+    before, calls = deployed.snapshot(), deployed.changes()
+    assert retire(deployed)["changed"] is False
+    assert deployed.snapshot() == before and deployed.changes() == calls
+
+
+def test_on_a_host_that_never_had_it_nothing_happens(host: FakeHost) -> None:
+    result = retire(host)
+    assert (result["changed"], result["retired"]) == (False, [])
+    assert host.changes() == [] and host.snapshot() == {}
+
+
+def test_check_mode_lists_what_would_go(deployed: FakeHost) -> None:
+    before = deployed.snapshot()
+    result = retire(deployed, check=True)
+    assert result["changed"] and result["retired"][0]["files"] == [str(deployed.path / NAME)]
+    assert str(deployed.path / NAME) in result["diff"]["before"]
+    assert deployed.snapshot() == before and deployed.changes() == []
+
+
+def test_check_mode_works_on_an_empty_host(host: FakeHost) -> None:
+    host.bus.unlink()
+    host.remove_command("podman")
+    host.remove_command("systemctl")
+    assert retire(host, check=True)["changed"] is False
+
+
+def test_without_a_bus_nothing_is_touched(deployed: FakeHost) -> None:
+    deployed.bus.unlink()
+    before = deployed.snapshot()
+    assert "XDG_RUNTIME_DIR" in deployed.error("retired_units", names=[NAME])
+    assert deployed.snapshot() == before
+
+
+def test_a_unit_that_still_loads_leaves_no_container(deployed: FakeHost) -> None:
+    deployed.unit(SERVICE, ActiveState="activating", SubState="start")
+    retire(deployed)
+    assert "podman rm --force --time 10 id-old.service" in deployed.changes()
+    assert deployed.state["containers"] == []
+    assert deployed.state["units"][SERVICE]["ActiveState"] == "inactive"
+
+
+def test_a_failed_unit_is_cleared(deployed: FakeHost) -> None:
+    deployed.set(containers=[])
+    deployed.unit(SERVICE, ActiveState="failed", SubState="failed", Result="start-limit-hit")
+    retire(deployed)
+    assert deployed.state["units"][SERVICE]["ActiveState"] == "inactive"
+
+
+def test_a_container_whose_file_was_deleted_by_hand_is_removed(host: FakeHost) -> None:
+    """systemd has forgotten the unit: stopping it would hang, so its container goes first."""
+    host.unit(SERVICE, LoadState="not-found")
+    host.container(SERVICE)
+    result = retire(host)
+    assert result["changed"] and result["retired"][0]["files"] == []
+    assert host.state["containers"] == [] and not any("stop" in call for call in host.changes())
+    assert host.state["units"][SERVICE]["ActiveState"] == "inactive"
+
+
+def test_a_file_deleted_without_a_reload_is_stopped_as_usual(host: FakeHost) -> None:
+    host.unit(SERVICE)
+    host.container(SERVICE)
+    retire(host)
+    assert host.changes()[0] == f"systemctl --user stop {SERVICE}" and host.state["containers"] == []
+
+
+def test_a_unit_that_does_not_stop_keeps_its_file(deployed: FakeHost) -> None:
+    deployed.unit(SERVICE, unstoppable=True)
+    message = deployed.error("retired_units", names=[NAME])
+    assert "does not stop" in message and (deployed.path / NAME).exists()
+
+
+def test_what_systemd_still_loads_is_a_failure(deployed: FakeHost) -> None:
+    """A unit of the same name in another folder of Quadlet, say."""
+    state = deployed.state
+    state["units"][SERVICE]["SourcePath"] = "/etc/containers/systemd/users/old.container"
+    deployed.write_state(**state, **{})
+    deployed.set(fail={})
+    (deployed.bin / "systemctl").write_text(
+        (deployed.bin / "systemctl").read_text().replace('unit["LoadState"] = "not-found"', "pass")
+    )
+    message = deployed.error("retired_units", names=[NAME])
+    assert "/etc/containers/systemd/users/old.container" in message and "not gone" in message
+
+
+def test_a_port_that_stays_taken_is_a_failure(deployed: FakeHost) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert f"port {port} is still in use" in deployed.error("retired_units", names=[NAME], ports=[port])
+
+
+def test_a_free_port_is_none(deployed: FakeHost) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert retire(deployed, ports=[port])["changed"]
+
+
+def test_ports_do_not_matter_if_nothing_was_retired(host: FakeHost) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        retire(host, ports=[listener.getsockname()[1]])
+
+
+def test_files_go_with_their_relative_paths_drop_ins_and_own_environment(deployed: FakeHost) -> None:
+    (deployed.path / "sub").mkdir()
+    (deployed.path / "sub" / NAME).write_text(TEXT + "EnvironmentFile=old.env\nEnvironmentFile=-%h/outside.env\n")
+    (deployed.path / "sub/old.env").write_text("A=1\n")
+    (deployed.home / "outside.env").write_text("B=2\n")
+    (deployed.path / f"{NAME}.d").mkdir()
+    (deployed.path / f"{NAME}.d/10.conf").write_text("[Container]\n")
+
+    retire(deployed)
+
+    assert set(trashed(deployed)) == {NAME, f"sub/{NAME}", "sub/old.env", f"{NAME}.d/10.conf"}
+    assert list(deployed.path.rglob("*")) == [deployed.path / "sub"]
+    assert (deployed.home / "outside.env").exists()
+
+
+def test_an_environment_file_that_another_unit_reads_stays(deployed: FakeHost) -> None:
+    (deployed.path / NAME).write_text(TEXT + "EnvironmentFile=shared.env\n")
+    (deployed.path / "other.container").write_text(TEXT + "EnvironmentFile=shared.env\n")
+    (deployed.path / "shared.env").write_text("A=1\n")
+    retire(deployed)
+    assert (deployed.path / "shared.env").exists()
+
+
+def test_a_link_is_moved_as_a_link(host: FakeHost) -> None:
+    repository = host.root / "repository.container"
+    repository.write_text(TEXT)
+    host.path.mkdir(parents=True)
+    (host.path / NAME).symlink_to(repository)
+    retire(host)
+    assert trashed(host) == {NAME: str(repository)} and repository.read_text() == TEXT
+
+
+def test_a_dangling_link_and_a_linked_drop_in_folder_are_moved_too(host: FakeHost) -> None:
+    elsewhere = host.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "10.conf").write_text("theirs")
+    host.path.mkdir(parents=True)
+    (host.path / NAME).symlink_to("/nowhere")
+    (host.path / f"{NAME}.d").symlink_to(elsewhere)
+    retire(host)
+    assert trashed(host) == {NAME: "/nowhere", f"{NAME}.d": str(elsewhere)}
+    assert (elsewhere / "10.conf").read_text() == "theirs"
+
+
+def test_units_of_one_name_in_two_folders_both_survive(deployed: FakeHost) -> None:
+    for folder in ("a", "b"):
+        (deployed.path / folder).mkdir()
+        (deployed.path / folder / NAME).write_text(folder)
+    retire(deployed)
+    assert trashed(deployed) == {NAME: TEXT, f"a/{NAME}": "a", f"b/{NAME}": "b"}
+
+
+def test_two_runs_in_one_second_do_not_meet(deployed: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files.time, "gmtime", lambda: time.struct_time((2026, 9, 16, 10, 15, 0, 2, 259, 0)))
+    retire(deployed)
+    (deployed.path / NAME).write_text("second")
+    retire(deployed)
+    folders = sorted(path.name for path in deployed.trash.iterdir())
+    assert folders == ["20260916T101500Z-1", "20260916T101500Z-2"]
+    assert (deployed.trash / folders[0] / NAME).read_text() == TEXT
+    assert (deployed.trash / folders[1] / NAME).read_text() == "second"
+
+
+@pytest.mark.parametrize("name", ["-x.container", "a b.container", "new\nline.container", "[a]*.container"])
+def test_odd_names_are_handled(host: FakeHost, name: str) -> None:
+    host.path.mkdir(parents=True)
+    (host.path / name).write_text(TEXT)
+    (host.path / "bystander.container").write_text(TEXT)
+    retire(host, names=[name])
+    assert trashed(host) == {name: TEXT} and (host.path / "bystander.container").exists()
+
+
+def test_a_trash_on_another_file_system_gets_everything(deployed: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    (deployed.path / f"{NAME}.d").mkdir()
+    (deployed.path / f"{NAME}.d/10.conf").write_text("drop-in")
+    (deployed.path / "sub").mkdir()
+    (deployed.path / "sub" / NAME).symlink_to("/nowhere")
+    rename = Path.rename
+
+    def across(self: Path, target: Path) -> Path:
+        if (deployed.trash in self.parents) != (deployed.trash in Path(target).parents):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", across)
+    retire(deployed)
+    assert trashed(deployed) == {NAME: TEXT, f"{NAME}.d/10.conf": "drop-in", f"sub/{NAME}": "/nowhere"}
+    assert list(deployed.path.rglob("*")) == [deployed.path / "sub"]
+
+
+def test_a_trash_that_cannot_be_written_stops_everything_before_it_begins(deployed: FakeHost) -> None:
+    deployed.trash.write_text("a file, not a folder")
+    deployed.error("retired_units", names=[NAME])
+    assert deployed.changes() == [] and (deployed.path / NAME).exists()
+
+
+def test_a_trash_inside_the_quadlet_folder_is_refused(deployed: FakeHost) -> None:
+    message = deployed.error("retired_units", names=[NAME], trash=str(deployed.path / ".trash"))
+    assert "inside" in message and (deployed.path / NAME).exists()
+
+
+@pytest.mark.parametrize("name", ["old.service", "old", "../old.container", "a/old.container"])
+def test_a_name_that_is_no_unit_file_is_refused(host: FakeHost, name: str) -> None:
+    assert "no name of a Quadlet unit" in host.error("retired_units", names=[name])
+
+
+def test_a_kill_after_the_move_is_finished_by_the_next_run(deployed: FakeHost) -> None:
+    (deployed.path / NAME).unlink()
+    deployed.unit(SERVICE, ActiveState="inactive", SubState="dead")
+    deployed.set(containers=[])
+    assert retire(deployed)["changed"]
+    assert deployed.state["units"][SERVICE]["LoadState"] == "not-found"
+    assert retire(deployed)["changed"] is False
+
+
+def test_service_names_of_other_kinds_of_unit(host: FakeHost) -> None:
+    host.path.mkdir(parents=True)
+    (host.path / "cache.volume").write_text("[Volume]\n")
+    (host.path / "named.container").write_text("[Container]\nServiceName=other\n")
+    services = [unit["service"] for unit in retire(host, names=["cache.volume", "named.container"])["retired"]]
+    assert services == ["cache-volume.service", "other.service"]
+
+
+def write_manifest(host: FakeHost, **owners: list[str]) -> None:
+    host.manifest.parent.mkdir(parents=True)
+    units = {owner: {name: {"sha256": "x", "spec": None} for name in names} for owner, names in owners.items()}
+    host.manifest.write_text(json.dumps({"owners": units}))
+
+
+def owned(host: FakeHost) -> dict[str, list[str]]:
+    return {owner: list(units) for owner, units in json.loads(host.manifest.read_text())["owners"].items()}
+
+
+def test_the_manifest_forgets_what_was_retired(deployed: FakeHost) -> None:
+    write_manifest(deployed, replicas=[NAME, "a.container"], proxy=["p.container"])
+    assert retire(deployed)["changed"]
+    assert owned(deployed) == {"replicas": ["a.container"], "proxy": ["p.container"]}
+
+
+def test_a_manifest_that_alone_is_left_over_is_mended(host: FakeHost) -> None:
+    write_manifest(host, replicas=[NAME])
+    assert retire(host, check=True)["changed"] and owned(host) == {"replicas": [NAME]}
+    assert retire(host)["changed"] and owned(host) == {}
+    assert retire(host)["changed"] is False
+
+
+def test_what_left_the_inventory_is_retired_through_the_manifest(deployed: FakeHost) -> None:
+    write_manifest(deployed, replicas=[NAME, "a.container"], proxy=["p.container"])
+    result = retire(deployed, names=[], owner="replicas", keep=["a.container"])
+    assert [unit["name"] for unit in result["retired"]] == [NAME]
+    assert owned(deployed) == {"replicas": ["a.container"], "proxy": ["p.container"]}
+
+
+def test_keep_needs_its_owner(host: FakeHost) -> None:
+    assert "owner" in host.error("retired_units", names=[], keep=[])
