@@ -22,7 +22,7 @@ Host = Any
 def as_user(host: Host, command: str) -> str:
     """Run a shell command as the service user without opening a session, and return what it prints."""
     runner = f"cd /home/{USER} && setpriv --reuid={USER} --regid={USER} --init-groups --reset-env"
-    environment = f"env XDG_RUNTIME_DIR=/run/user/{UID} HOME=/home/{USER} PATH=/usr/bin:/bin"
+    environment = f"env XDG_RUNTIME_DIR=/run/user/{UID} DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/{UID}/bus HOME=/home/{USER} PATH=/usr/bin:/bin"
     return str(host.check_output(f"{runner} {environment} sh -c {shlex.quote(command)}"))
 
 
