@@ -126,11 +126,15 @@ class Manager:
         """True if a container of the user runs: each has a conmon process of the user beside it."""
         for process in PROC.glob("[0-9]*"):
             try:
-                if process.stat().st_uid == self.user.pw_uid and (process / "comm").read_text().strip() == "conmon":
+                if self.owns(process) and (process / "comm").read_text().strip() == "conmon":
                     return True
             except OSError:
                 continue  # The process ended meanwhile.
         return False
+
+    def owns(self, process: Path) -> bool:
+        """True if a process, given as its folder in /proc, is the user's."""
+        return process.stat().st_uid == self.user.pw_uid
 
     def act(self, *command: str) -> None:
         """Run a command that changes something, then wait until the manager answers."""
