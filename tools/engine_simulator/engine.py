@@ -124,7 +124,7 @@ class Engine:
                 break
             if sequence not in self.running:
                 continue  # preempted for one before it
-            tokens = min(budget, 1 + self.config.depth if sequence.decoding else self._piece(sequence, budget))
+            tokens = self._draft(sequence, budget) if sequence.decoding else self._piece(sequence, budget)
             while not sequence.grow(self.pool, sequence.computed + tokens):
                 preempted = True
                 victim = self.running[-1]
@@ -158,6 +158,10 @@ class Engine:
             work.append(Work(sequence, tokens, decodes=False))
             budget -= tokens
         return work
+
+    def _draft(self, sequence: Sequence, budget: int) -> int:
+        """Tokens that a decoding sequence computes in this step: one and its drafts, not past the end of its answer."""
+        return min(budget, 1 + self.config.depth, sequence.output_tokens - sequence.generated)
 
     def _piece(self, sequence: Sequence, budget: int) -> int:
         """Prompt tokens to compute in this step. A recurrent state can be kept at the end of a whole block only, so

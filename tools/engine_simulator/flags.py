@@ -26,6 +26,7 @@ class Settings:
     max_num_seqs: int
     prefix_caching: bool
     recurrent_state_cached: bool
+    kv_cache_dtype: str
     depth: int
     gpu_memory_utilization: float
     api_keys: frozenset[str]
@@ -56,7 +57,7 @@ _IGNORED_SWITCHES = (
 _IGNORED_VALUES = (
     "attention-backend", "chat-template", "chat-template-content-format", "compilation-config", "data-parallel-size",
     "default-chat-template-kwargs", "distributed-executor-backend", "download-dir", "dtype", "generation-config",
-    "hf-overrides", "kv-cache-dtype", "limit-mm-per-prompt", "load-format", "long-prefill-token-threshold",
+    "hf-overrides", "limit-mm-per-prompt", "load-format", "long-prefill-token-threshold",
     "mamba-block-size", "mamba-cache-dtype", "max-logprobs", "max-num-partial-prefills", "mm-processor-kwargs",
     "optimization-level", "override-generation-config", "pipeline-parallel-size", "prefix-caching-hash-algo",
     "quantization", "reasoning-parser", "response-role", "revision", "root-path", "scheduling-policy", "seed",
@@ -102,6 +103,10 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         faults = msgspec.json.decode(values.sim_faults, type=Faults)
     except msgspec.DecodeError as error:
         parser.error(f"argument --sim-faults: {error}")
+    try:
+        keep_alive = float(environment.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "5"))
+    except ValueError as error:
+        parser.error(f"VLLM_HTTP_TIMEOUT_KEEP_ALIVE: {error}")
     model = values.model or values.model_tag or "frank-medium"
     boot_seconds = values.sim_boot_seconds
     return Settings(
@@ -122,12 +127,13 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         # vLLM leaves prefix caching off for a hybrid model unless it is asked for.
         prefix_caching=bool(values.enable_prefix_caching),
         recurrent_state_cached=values.mamba_cache_mode == "align",
+        kv_cache_dtype=values.kv_cache_dtype,
         depth=values.speculative_config,
         gpu_memory_utilization=values.gpu_memory_utilization,
         api_keys=frozenset(values.api_key or filter(None, [environment.get("VLLM_API_KEY")])),
         max_queued=values.max_num_queued_reqs,
         shutdown_timeout=values.shutdown_timeout,
-        keep_alive=float(environment.get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "5")),
+        keep_alive=keep_alive,
         cached_tokens_in_usage=bool(values.enable_prompt_tokens_details),
         auto_tools=bool(values.enable_auto_tool_choice),
         tool_parser=values.tool_call_parser,
@@ -175,6 +181,7 @@ def _add_engine_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--enable-prefix-caching", action=switch)
     group.add_argument("--mamba-cache-mode", choices=["none", "all", "align"], default="none")
     group.add_argument("--mamba-ssm-cache-dtype", default="auto")
+    group.add_argument("--kv-cache-dtype", default="auto")
     group.add_argument("--speculative-config", type=_draft_depth, default=0, metavar="JSON")
     group.add_argument("--enable-auto-tool-choice", action=switch)
     group.add_argument("--tool-call-parser")

@@ -169,6 +169,7 @@ class Runner:
             step = self.engine.begin_step()
             self._mark_seated()
             if step is None:
+                await asyncio.sleep(0)
                 continue  # all that ran lost their blocks: the next plan starts them again
             # A step starts where the last one ended, not when this task woke up, so that timer slack does not add up.
             now = loop.time()

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from . import ENGINE_VERSION
 from .app import build_app
+from .cache_info import cache_labels
 from .deployment import build_engine
 from .faults import Faults
 from .flags import BOOT_ERRORS, Settings
@@ -64,7 +65,7 @@ class Server:
         try:
             await web.TCPSite(runner, self.settings.host, self.settings.port).start()
         except OSError as error:
-            _log.error("%s:%d: %s", self.settings.host, self.settings.port, error.strerror)
+            _log.error("%s", error.strerror)
             return 1
         port = runner.addresses[0][1]
         _log.info("Starting vLLM server on http://%s:%d", self.settings.host, port)
@@ -104,7 +105,7 @@ class Server:
 
     def _build_state(self, ledger: Ledger) -> State:
         settings = self.settings
-        metrics = Metrics(settings.served_model_names[0], _cache_info(settings, ledger), settings.depth)
+        metrics = Metrics(settings.served_model_names[0], cache_labels(settings, ledger), settings.depth)
         engine = build_engine(settings, ledger)
         runner = Runner(engine, metrics, settings.faults, settings.time_scale, self._engine_died)
         return State(settings, ledger, metrics, runner)
@@ -153,18 +154,3 @@ def main_loop(settings: Settings) -> int:
 def _toggle_hang(runner: Runner) -> None:
     runner.faults.hang = not runner.faults.hang
     runner.wake()
-
-
-def _cache_info(settings: Settings, ledger: Ledger) -> dict[str, str]:
-    return {
-        "block_size": str(settings.shape.block_size),
-        "cache_dtype": "fp8",
-        "enable_prefix_caching": str(settings.prefix_caching),
-        "gpu_memory_utilization": str(settings.gpu_memory_utilization),
-        "kv_cache_max_concurrency": f"{ledger.max_concurrency:.2f}",
-        "kv_cache_memory_bytes": str(ledger.bytes),
-        "kv_cache_size_tokens": str(ledger.tokens),
-        "mamba_cache_mode": "align" if settings.recurrent_state_cached else "none",
-        "num_gpu_blocks": str(ledger.blocks),
-        "num_gpu_blocks_override": str(settings.shape.block_override),
-    }
