@@ -1,5 +1,6 @@
 """Each fault that once left a service dark after a reboot turns the check that guards against it red."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,7 +33,9 @@ def without_linger(host) -> Iterator[None]:
 @contextmanager
 def edited_unit(host, edit: str) -> Iterator[None]:
     """Apply a sed expression to the unit file, reload, and put both back."""
-    as_user(host, f"cp -p {UNIT} /tmp/unit.kept && sed -i -e {edit!r} {UNIT} && systemctl --user daemon-reload")
+    as_user(
+        host, f"cp -p {UNIT} /tmp/unit.kept && sed -i -e {shlex.quote(edit)} {UNIT} && systemctl --user daemon-reload"
+    )
     try:
         yield
     finally:

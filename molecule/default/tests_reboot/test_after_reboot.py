@@ -12,9 +12,16 @@ def boot_time(host) -> float:
     return float(host.check_output("systemctl show --property=UserspaceTimestamp --timestamp=unix").partition("@")[2])
 
 
+def test_the_host_has_rebooted(host):
+    before = host.file("/root/boot_id_before").content_string
+    assert before != host.check_output("cat /proc/sys/kernel/random/boot_id") + "\n"
+
+
 def test_nobody_has_logged_in(host):
     assert host.check_output(f"loginctl show-user {USER} --property=State") == "State=lingering"
-    assert f"session opened for user {USER}" not in host.check_output("journalctl -b -t sshd -t sshd-session -t login -o cat")
+    assert f"session opened for user {USER}" not in host.check_output(
+        "journalctl -b -t sshd -t sshd-session -t login -o cat"
+    )
 
 
 def test_both_replicas_are_up_within_a_minute(host):
@@ -28,5 +35,9 @@ def test_contract(host, check):
 
 def test_containers_are_younger_than_the_boot(host):
     for service in SERVICES:
-        started = float(as_user(host, f"date +%s -d \"$(podman inspect --format '{{{{.State.StartedAt}}}}' {service} | cut -d. -f1)\""))
+        started = float(
+            as_user(
+                host, f"date +%s -d \"$(podman inspect --format '{{{{.State.StartedAt}}}}' {service} | cut -d. -f1)\""
+            )
+        )
         assert started >= boot_time(host), service
