@@ -30,7 +30,7 @@ FATAL = (
         " atomics: serve replicas with TP=1 on this host.",
     ),
     (
-        r"Attempted to load weight \((?P<weight>[^)]*)\) into parameter",
+        r"Attempted to load weight \((?P<weight>.*?)\) into parameter",
         "The checkpoint does not fit the engine (weight of shape {weight}): it needs the rewritten MTP head.",
     ),
     (
