@@ -85,7 +85,8 @@ def _build(target: Path, packages: list[str]) -> None:
 
 def debootstrap(target: Path, packages: Iterable[str], options: Iterable[str]) -> None:
     """Run mmdebstrap from this machine's mirror into target (a folder, or a tar by its name); raise ToolError."""
-    command = ["mmdebstrap", *OPTIONS, f"--include={','.join(packages)}"]
+    # In a mount namespace, so that a build that is killed leaves no mounts in a tree that the next one removes.
+    command = ["unshare", "--mount", "mmdebstrap", *OPTIONS, f"--include={','.join(packages)}"]
     command += [*options, SUITE, str(target), *debian_sources()]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -131,7 +132,7 @@ def mirrors(apt_sources: str) -> list[str]:
     """Return the addresses in apt sources of either form (deb822 or one-line) whose path names Debian's archive."""
     found = []
     for line in apt_sources.splitlines():
-        words = re.sub(r"\[.*?\]", "", line.split("#")[0]).split()
+        words = re.sub(r"\[.*?\]", "", line).split()
         if words[:1] == ["URIs:"]:
             found += words[1:]
         elif words[:1] == ["deb"] and len(words) > 1:

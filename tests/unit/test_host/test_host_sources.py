@@ -20,6 +20,7 @@ ONE_LINE = """\
 deb [arch=amd64 signed-by=/k.gpg] http://mirror.example/debian bookworm main
 deb-src http://source.example/debian bookworm main
 deb https://other.example/apt stable main
+#deb http://commented.example/debian bookworm main
 deb http://mirror.example/debian-security bookworm-security main
 """
 
@@ -35,6 +36,12 @@ def test_our_suite_is_asked_from_those_mirrors() -> None:
         "deb http://mirror.example/debian trixie-updates main",
         "deb http://mirror.example/debian-security trixie-security main",
     ]
+
+
+def test_the_order_of_the_machines_sources_does_not_matter() -> None:
+    assert source_lines(["http://m.example/debian-security", "http://m.example/debian"]) == source_lines(
+        ["http://m.example/debian", "http://m.example/debian-security"]
+    )
 
 
 def test_a_machine_without_debians_archive_leaves_the_mirror_to_mmdebstrap() -> None:
