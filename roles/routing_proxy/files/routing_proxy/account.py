@@ -7,6 +7,7 @@ from .http1 import Request
 from .metrics import Metrics
 from .routes import Route
 
+# The replica, and the decision, of a request that no replica got.
 NOBODY = "none"
 
 
@@ -56,7 +57,7 @@ class Account:
         """Tell whether the stream's last event has no end yet."""
         return bool(self._tail) and not self._tail.endswith((b"\n\n", b"\r\r", b"\n\r\n"))
 
-    def closed(self, code: int, replica: str = NOBODY, decision: str = NOBODY) -> None:
+    def closed(self, code: int, replica: str, decision: str) -> None:
         """The request is over."""
         request, endpoint = self._request, self._route.endpoint
         total = time.monotonic() - request.started

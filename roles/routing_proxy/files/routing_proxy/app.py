@@ -62,7 +62,7 @@ class App:
         )
 
     def _turned_away(self, request: Request, where: Route, status: int) -> None:
-        Account(self._metrics, request, where, self._config.log_requests).closed(status)
+        Account(self._metrics, request, where, self._config.log_requests).closed(status, NOBODY, NOBODY)
 
     def _serve_own(self, client: ClientConnection, request: Request) -> None:
         if request.method not in (b"GET", b"HEAD"):

@@ -9,7 +9,7 @@ from typing import Protocol
 from . import log
 from .config import Backend, Config
 from .identity import Identity
-from .metrics import FleetView, Metrics
+from .metrics import Metrics
 from .pool import Pool
 from .progress import Progress
 from .replicas import Replica, State
@@ -27,12 +27,13 @@ class Work(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A replica, the connections to it and the requests in flight at it."""
+    """A replica, the connections to it and the requests in flight at it; `label` is its name in headers."""
 
     backend: Backend
     replica: Replica
     pool: Pool
     progress: Progress
+    label: bytes
     host_header: bytes
     work: set[Work] = field(default_factory=set)
     # Something was seen that a restart would explain: the next good health check finds out.
@@ -62,13 +63,14 @@ class Fleet:
                 Replica(backend.name, now),
                 Pool(backend, config.connect_timeout),
                 Progress(config.stall_after),
+                backend.name.encode(),
                 backend.authority.encode(),
             )
             for backend in config.backends
         }
         self._in_flight = dict.fromkeys(self.members, 0)
         self._up: tuple[str, ...] = ()
-        metrics.registry.register(FleetView(self._view))
+        metrics.gauges = self._gauges
 
     # Requests.
 
@@ -171,7 +173,7 @@ class Fleet:
             for member in self.members.values()
         ]
 
-    def _view(self) -> list[tuple[str, int, bool, int]]:
+    def _gauges(self) -> list[tuple[str, int, bool, int]]:
         return [
             (name, len(member.work), name in self._up, self.router.pins(name)) for name, member in self.members.items()
         ]

@@ -1,4 +1,4 @@
-"""One request's way to a replica and its answer's way back, failover included.
+"""One request's way to a replica, failover included.
 
 What may be sent again, and when, is decided here and nowhere else:
 
@@ -12,11 +12,12 @@ What may be sent again, and when, is decided here and nowhere else:
 import asyncio
 import errno
 
-from . import errors, log, sockets
+from . import log, sockets
 from .account import Account
+from .delivery import Delivery
 from .fleet import Fleet, Member
-from .http1 import Header, Request, lines
-from .identity import Identity, response_id_in
+from .http1 import Request, lines
+from .identity import Identity
 from .routes import Route
 from .routing import Decision
 from .server import ClientConnection
@@ -26,14 +27,27 @@ from .upstream import Answer, EngineConnection
 _STOPPING = b"cannot schedule new futures after shutdown"
 # A refusal is a short JSON text; a longer body is an answer and is passed on.
 _MAX_REFUSAL_BYTES = 64 * 1024
-# The id of a stored response is in the first event, or near the start of the JSON.
-_MAX_ID_BYTES = 16 * 1024
 # Faults of the proxy's own machine, which say nothing about a replica.
 _OWN_FAULTS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
 
 class Forward:
     """One request on its way. Driven by callbacks: the client's, the engine's, and two tasks for what takes waiting."""
+
+    __slots__ = (
+        "_client",
+        "_connection",
+        "_delivery",
+        "_fleet",
+        "_held",
+        "_identity",
+        "_member",
+        "_refusal",
+        "_request",
+        "_task",
+        "_tried",
+        "paused",
+    )
 
     def __init__(
         self,
@@ -47,22 +61,17 @@ class Forward:
         self._fleet = fleet
         self._client = client
         self._request = request
-        self._route = route
         self._identity = identity
-        self._account = account
-        # Where it is.
-        self._tried: set[str] = set()
+        makes_response = route.endpoint == "responses" and request.method == b"POST"
+        self._delivery = Delivery(fleet, client, account, route, makes_response)
+        self._tried: tuple[str, ...] = ()
         self._member: Member | None = None
-        self._decision = Decision.SPREAD
         self._connection: EngineConnection | None = None
         self._task: asyncio.Task[None] | None = None
-        self.paused = False
-        # What came back: the status once the client has it, and an answer that is held because it may be a refusal.
-        self._status = 0
+        # What came of an answer that may be a refusal, and the last one that was.
         self._held: list[bytes] | None = None
         self._refusal: tuple[Member, Answer, list[bytes]] | None = None
-        self._is_stream = False
-        self._id_search: bytes | None = b"" if route.endpoint == "responses" and request.method == b"POST" else None
+        self.paused = False
 
     def start(self) -> None:
         """Set out."""
@@ -79,18 +88,13 @@ class Forward:
             return
         if failed:
             log.failover(failed, reason, choice.replica)
-        self._decision = Decision.FAILOVER if failed else choice.decision
-        member = self._enter(self._fleet.members[choice.replica])
+        member = self._fleet.members[choice.replica]
+        self._enter(member, Decision.FAILOVER if failed else choice.decision)
         connection = member.pool.take()
         if connection is not None:
             self._send(member, connection)
         else:
             self._task = asyncio.get_running_loop().create_task(self._connect(member))
-
-    def _enter(self, member: Member) -> Member:
-        self._member = member
-        self._fleet.enter(member, self)
-        return member
 
     async def _connect(self, member: Member) -> None:
         try:
@@ -112,7 +116,6 @@ class Forward:
         request = self._request
         self._connection = connection
         self._held = None
-        self._fleet.router.record(self._identity, member.name)
         framing = b"Host: %b\r\n" % member.host_header
         if request.body or b"content-length" in request.noted or b"transfer-encoding" in request.noted:
             framing += b"Content-Length: %d\r\n" % len(request.body)
@@ -120,12 +123,15 @@ class Forward:
         connection.send(head, request.body, self, request.method == b"HEAD")
         if self.paused:
             connection.pause()
+        # Once it is sent, and not before: the engine need not wait for the records.
+        self._fleet.router.record(self._identity, member.name)
 
     def _next(self, member: Member, reason: str, kind: str) -> None:
         """Go on to another replica: this one did not take the request."""
         self._fleet.metrics.failed_over(member.name, kind)
         self._leave()
-        self._tried.add(member.name)
+        self._delivery.comes_from(None)
+        self._tried += (member.name,)
         self._go(member.name, reason)
 
     def _give_up(self, failed: str, reason: str) -> None:
@@ -136,30 +142,38 @@ class Forward:
             self._fail(503, "no replica can serve at the moment")
             return
         member, answer, pieces = self._refusal
-        self._enter(member)
-        self._begin(member, answer)
-        self._pass_on(member, pieces, complete=True)
+        self._enter(member, Decision.FAILOVER)
+        self._deliver(answer, pieces, complete=True)
 
     # The way back.
 
     def on_read(self, answer: Answer, pieces: list[bytes], complete: bool) -> None:
-        """Pass on what one read brought."""
-        member = self._here()
+        """Pass on what one read brought, unless the answer may be a refusal."""
+        member = self._member
+        assert member is not None, "an engine answers only a request that is in flight there"
         self._fleet.moved(member)
         if complete:
             self._connection = None
-        if self._status == 0:
-            if self._may_be_refusal(member, answer):
-                self._hold(member, answer, pieces, complete)
-                return
-            self._begin(member, answer)
-        self._pass_on(member, pieces, complete)
+        if self._delivery.status == 0 and answer.status in (500, 503) and self._may_be_refusal(member, answer):
+            self._hold(member, answer, pieces, complete)
+        else:
+            self._deliver(answer, pieces, complete)
+
+    def _deliver(self, answer: Answer, pieces: list[bytes], complete: bool) -> None:
+        delivery = self._delivery
+        if delivery.status == 0:
+            delivery.begin(answer)
+            self._request.body = b""
+        delivery.pass_on(pieces, complete)
+        if complete:
+            self._leave()
+            delivery.finish()
 
     def _may_be_refusal(self, member: Member, answer: Answer) -> bool:
         """Tell whether an answer may say that the request was not taken, and there is something to do about it."""
-        if answer.status not in (500, 503) or (answer.length or 0) > _MAX_REFUSAL_BYTES:
+        if (answer.length or 0) > _MAX_REFUSAL_BYTES:
             return False
-        return self._held is not None or bool(self._fleet.candidates(self._tried | {member.name}))
+        return self._held is not None or bool(self._fleet.candidates((*self._tried, member.name)))
 
     def _hold(self, member: Member, answer: Answer, pieces: list[bytes], complete: bool) -> None:
         held = self._held = (self._held or []) + pieces
@@ -170,55 +184,18 @@ class Forward:
             self._refusal = (member, answer, held)
             self._next(member, "is shutting down" if stopping else "answered 503", "stopping" if stopping else "busy")
         else:
-            self._begin(member, answer)
-            self._pass_on(member, held, complete)
-
-    def _begin(self, member: Member, answer: Answer) -> None:
-        """Pass on the head of an answer."""
-        self._status = answer.status
-        self._request.body = b""
-        headers: list[Header] = [*answer.headers, *self._labels(member)]
-        events = answer.header(b"content-type").startswith(b"text/event-stream")
-        if events and not answer.header(b"x-accel-buffering"):
-            headers.append((b"X-Accel-Buffering", b"no"))
-        self._is_stream = events and not answer.header(b"content-encoding")
-        self._account.began(self._is_stream)
-        self._client.start(answer.status, answer.reason, headers, answer.length)
-
-    def _labels(self, member: Member) -> list[Header]:
-        return [(b"X-Fleet-Replica", member.name.encode()), (b"X-Fleet-Decision", self._decision.value.encode())]
-
-    def _pass_on(self, member: Member, pieces: list[bytes], complete: bool) -> None:
-        """Pass on pieces of the body."""
-        if pieces:
-            self._client.write(pieces)
-            self._account.passed(pieces)
-            if self._id_search is not None:
-                self._learn_id(member, pieces)
-        if complete:
-            self._end(self._status)
-            self._client.finish()
-        else:
-            self._client.flush()
-
-    def _learn_id(self, member: Member, pieces: list[bytes]) -> None:
-        """Look for the id of a stored response, which only this replica can answer for."""
-        self._id_search = b"".join((self._id_search or b"", *pieces))
-        found = response_id_in(self._id_search)
-        if found is not None:
-            self._fleet.router.record_response(found, member.name)
-        if found is not None or len(self._id_search) > _MAX_ID_BYTES:
-            self._id_search = None
+            self._deliver(answer, held, complete)
 
     # When it breaks.
 
     def on_lost(self, reason: str) -> None:
         """The engine's connection ended before the answer did."""
-        member = self._here()
+        member = self._member
+        assert member is not None, "an engine loses only a request that is in flight there"
         self._connection = None
         member.may_have_restarted = True
-        if self._status:
-            self._cut(member, f"{member.name} {reason} in the middle of the answer")
+        if self._delivery.status:
+            self._cut(f"{member.name} {reason} in the middle of the answer")
         elif self._held is not None:
             self._fail(502, f"{member.name} {reason} in the middle of its answer")
         else:
@@ -236,37 +213,26 @@ class Forward:
             self._fail(502, f"{member.name} {reason} before it answered; the request may have run and is not repeated")
 
     def _fail(self, status: int, message: str) -> None:
-        """Answer with an error of the proxy's own."""
-        headers: list[Header] = [(b"Content-Type", b"application/json")]
-        if status == 503:
-            headers.append((b"Retry-After", b"%d" % errors.RETRY_AFTER_SECONDS))
-        if self._member is not None:
-            headers += self._labels(self._member)
-        self._end(status)
-        self._client.respond(status, headers, errors.body(self._route.api, status, message))
+        self._leave()
+        self._delivery.fail(status, message)
 
-    def _cut(self, member: Member, why: str) -> None:
-        """Break the answer off, with an event that says so if it is a stream of events."""
-        log.say(f"answer cut: {why}")
-        self._fleet.metrics.cut(member.name)
-        words = b""
-        if self._is_stream:
-            words = (b"\n\n" if self._account.inside_event() else b"") + errors.event(self._route.api, why)
-        self._end(self._status)
-        self._client.cut(words)
+    def _cut(self, why: str) -> None:
+        self._leave()
+        self._delivery.cut(why)
 
     # Client and proxy.
 
     def cancel(self) -> None:
         """The client is gone: the engine's connection is closed at once, which ends its work there."""
         self._stop()
-        self._end(499)
+        self._leave()
+        self._delivery.abandon()
 
     def interrupt(self) -> None:
         """The proxy stops."""
         self._stop()
-        if self._status:
-            self._cut(self._here(), "the proxy was stopped")
+        if self._delivery.status:
+            self._cut("the proxy was stopped")
         else:
             self._fail(503, "the proxy was stopped")
 
@@ -292,19 +258,12 @@ class Forward:
         if self._connection is not None:
             self._connection.resume()
 
-    def _here(self) -> Member:
-        assert self._member is not None, "an engine answers only a request that is in flight there"
-        return self._member
+    def _enter(self, member: Member, decision: Decision) -> None:
+        self._member = member
+        self._fleet.enter(member, self)
+        self._delivery.comes_from(member, decision)
 
     def _leave(self) -> None:
         if self._member is not None:
             self._fleet.leave(self._member, self)
             self._member = None
-
-    def _end(self, code: int) -> None:
-        """Close the books, and count the request out."""
-        if self._member is not None:
-            self._account.closed(code, self._member.name, self._decision.value)
-        else:
-            self._account.closed(code)
-        self._leave()

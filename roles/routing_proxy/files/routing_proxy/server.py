@@ -152,17 +152,16 @@ class ClientConnection(asyncio.Protocol):
         elif not self._bodiless:
             self._out += pieces
 
-    def flush(self) -> None:
-        """Send what was added."""
+    def flush(self, last: bool = False) -> None:
+        """Send what was added; `last` says that it ends the body. `finish` must follow then."""
+        if last and self._chunked:
+            self._out.append(b"0\r\n\r\n")
         if self._out and not self._closing:
             self.transport.write(b"".join(self._out))
         self._out.clear()
 
     def finish(self) -> None:
-        """End the answer and go on to the next request."""
-        if self._chunked:
-            self._out.append(b"0\r\n\r\n")
-        self.flush()
+        """Go on to the next request: the answer to this one is sent."""
         self.exchange = None
         refused = isinstance(self._current, Refusal)
         self._current = None
@@ -177,6 +176,7 @@ class ClientConnection(asyncio.Protocol):
         """Answer the current request in one go."""
         self.start(status, reason_phrase(status), headers, len(body))
         self.write([body])
+        self.flush(last=True)
         self.finish()
 
     def cut(self, last_words: bytes) -> None:

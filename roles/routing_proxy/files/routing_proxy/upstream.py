@@ -9,21 +9,27 @@ import httptools
 from . import sockets
 from .http1 import HOP_BY_HOP, Headers, named_in_connection
 
+# Headers of an answer that mean something to the proxy.
+_NOTED = frozenset((b"content-type", b"content-encoding", b"x-accel-buffering"))
+
 
 class Answer:
-    """The head of an engine's answer; `length` is the declared one of its body."""
+    """The head of an engine's answer.
 
-    __slots__ = ("headers", "length", "reason", "status")
+    `headers` are those to pass on, `noted` those that mean something to the proxy, by lower-case name; `length` is the
+    declared one of the body.
+    """
 
-    def __init__(self, status: int, reason: bytes, headers: Headers, length: int | None) -> None:
+    __slots__ = ("headers", "length", "noted", "reason", "status")
+
+    def __init__(
+        self, status: int, reason: bytes, headers: Headers, noted: dict[bytes, bytes], length: int | None
+    ) -> None:
         self.status = status
         self.reason = reason
         self.headers = headers
+        self.noted = noted
         self.length = length
-
-    def header(self, name: bytes) -> bytes:
-        """Return the value of the first header of that lower-case name, or nothing."""
-        return next((value for key, value in self.headers if key.lower() == name), b"")
 
 
 class Reader(Protocol):
@@ -66,6 +72,7 @@ class EngineConnection(asyncio.Protocol):
         self._answer: Answer | None = None
         self._reason = b""
         self._headers: Headers = []
+        self._noted: dict[bytes, bytes] = {}
         self._length: int | None = None
         self._connection = b""
         self._chunked = False
@@ -181,6 +188,8 @@ class EngineConnection(asyncio.Protocol):
             self._chunked = True
         elif lower not in HOP_BY_HOP:
             self._headers.append((name, value))
+            if lower in _NOTED:
+                self._noted[lower] = value
 
     def on_headers_complete(self) -> None:
         """Look at an answer whose head is complete."""
@@ -192,7 +201,7 @@ class EngineConnection(asyncio.Protocol):
         if self._connection:
             named = named_in_connection(self._connection)
             headers = [header for header in headers if header[0].lower() not in named]
-        self._answer = Answer(status, self._reason, headers, self._length)
+        self._answer = Answer(status, self._reason, headers, self._noted, self._length)
         self._reusable = self._parser.should_keep_alive()
         self._complete = self._head_only
 
