@@ -21,9 +21,11 @@ Host = Any
 
 def as_user(host: Host, command: str) -> str:
     """Run a shell command as the service user without opening a session, and return what it prints."""
-    runner = f"cd /home/{USER} && setpriv --reuid={USER} --regid={USER} --init-groups --reset-env"
-    environment = f"env XDG_RUNTIME_DIR=/run/user/{UID} DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/{UID}/bus HOME=/home/{USER} PATH=/usr/bin:/bin"
-    return str(host.check_output(f"{runner} {environment} sh -c {shlex.quote(command)}"))
+    runtime = f"/run/user/{UID}"
+    environment = f"env HOME=/home/{USER} PATH=/usr/bin:/bin XDG_RUNTIME_DIR={runtime}"
+    bus = f"DBUS_SESSION_BUS_ADDRESS=unix:path={runtime}/bus"
+    runner = f"cd /home/{USER} && setpriv --reuid={USER} --regid={USER} --init-groups --reset-env {environment} {bus}"
+    return str(host.check_output(f"{runner} sh -c {shlex.quote(command)}"))
 
 
 def unit_properties(host: Host, service: str, *names: str) -> dict[str, str]:

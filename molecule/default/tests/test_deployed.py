@@ -6,6 +6,8 @@ from contract import QUADLET_DIR, REPLICAS, SERVICES, as_user, containers, unit_
 
 testinfra_hosts = ["ansible://dankserver"]
 
+KNOBS = {"TP": "1", "MAXLEN": "114688", "KV_MEM": "0", "MAXSEQS": "4", "CHUNK": "8192", "GPU_UTIL": "0.98", "SPEC": "7"}
+
 
 def test_the_target_shape_is_not_installed(host):
     assert not host.file(f"{QUADLET_DIR}/frank-medium.container").exists
@@ -29,9 +31,7 @@ def test_each_replica_sees_its_own_card_and_its_knobs(host):
         environment = dict(entry.split("=", 1) for entry in inspected["Config"]["Env"])
         assert environment["HIP_VISIBLE_DEVICES"] == str(gpu)
         assert "ROCR_VISIBLE_DEVICES" not in environment
-        assert {key: environment[key] for key in ("TP", "MAXLEN", "KV_MEM", "MAXSEQS", "CHUNK", "GPU_UTIL", "SPEC")} == {
-            "TP": "1", "MAXLEN": "114688", "KV_MEM": "0", "MAXSEQS": "4", "CHUNK": "8192", "GPU_UTIL": "0.98", "SPEC": "7",
-        }  # fmt: skip
+        assert KNOBS.items() <= environment.items()
 
 
 def test_the_engine_got_a_zero_as_a_zero(host):
