@@ -87,7 +87,7 @@ class Pool:
             collector = _Collector()
             try:
                 head = f"GET {path} HTTP/1.1\r\nHost: {self._backend.authority}\r\nConnection: close\r\n\r\n"
-                connection.send(head.encode(), b"", collector, head_only=False)
+                connection.send(head.encode(), b"", collector, keep=False)
                 return await collector.result
             finally:
                 connection.abort()

@@ -65,6 +65,7 @@ class EngineConnection(asyncio.Protocol):
         self._poll = select.poll()
         self._closed = False
         self._paused = False
+        self._keep = True
         self._reset(head_only=False)
 
     def _reset(self, head_only: bool) -> None:
@@ -81,9 +82,14 @@ class EngineConnection(asyncio.Protocol):
         self._complete = False
         self._pieces: list[bytes] = []
 
-    def send(self, head: bytes, body: bytes, reader: Reader, head_only: bool) -> None:
-        """Send a request; `head_only` says that its answer has no body whatever its headers say."""
+    def send(self, head: bytes, body: bytes, reader: Reader, head_only: bool = False, keep: bool = True) -> None:
+        """Send a request.
+
+        `head_only` says that its answer has no body whatever its headers say; without `keep` the connection is closed
+        after the answer instead of being kept for another request.
+        """
         self._reset(head_only)
+        self._keep = keep
         self._reader = reader
         self.transport.writelines((head, body) if body else (head,))
 
@@ -104,8 +110,9 @@ class EngineConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once; the reader hears no more."""
         self._reader = None
-        self._closed = True
-        self.transport.abort()
+        if not self._closed:
+            self._closed = True
+            self.transport.abort()
 
     # The transport.
 
@@ -162,7 +169,8 @@ class EngineConnection(asyncio.Protocol):
         if self._head_only:
             # llhttp can't be told that a body will not follow, so it is still waiting for one.
             self._parser = httptools.HttpResponseParser(self)
-        if self._reusable and not problem and not self._closed and self.transport.get_write_buffer_size() == 0:
+        reusable = self._reusable and self._keep and not problem and not self._closed
+        if reusable and self.transport.get_write_buffer_size() == 0:
             if self._paused:
                 self.resume()
             self._owner.put_back(self)
