@@ -68,8 +68,6 @@ def build_app(state: State) -> web.Application:
 async def _set_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "uvicorn"
     response.headers.setdefault("Vary", "Origin")
-    if response.content_length == 0:
-        response.headers.pop("Content-Type", None)
 
 
 def _measure(state: State) -> Middleware:

@@ -140,7 +140,17 @@ def test_the_longest_sequence_fits_alone() -> None:
     sequence = make_sequence(100, 60)
     engine.add(sequence)
     run(engine)
-    assert sequence.generated == 60
+    assert (sequence.generated, sequence.preemptions) == (60, 0)
+
+
+def test_who_lost_its_blocks_is_next() -> None:
+    engine = make_engine(blocks=10)
+    old, young, newcomer = (make_sequence(64, 90, seed) for seed in (0, 2, 4))
+    for sequence in (old, young, newcomer):
+        engine.add(sequence)
+    while not engine.counters.preemptions:
+        step(engine)
+    assert list(engine.waiting) == [young, newcomer]
 
 
 @pytest.mark.parametrize("when", ["waiting", "planned", "running"])
@@ -191,11 +201,11 @@ def run_lengths(engine: Engine) -> list[float]:
 
 def test_a_hybrid_model_starts_only_where_its_state_was_kept() -> None:
     engine = make_engine(block_size=16, chunk=64, state_blocks=2)
-    data = random_tokens(200, 0).data
+    data = random_tokens(250, 0).data
     engine.add(Sequence(Prompt(data), random_tokens(1, 1)))
     steps = run(engine)
-    assert [work.tokens for planned in steps for work in planned.work] == [64, 64, 64, 8]
-    for prompt, hit in ((200, 192), (150, 128), (100, 64), (60, 0)):
+    assert [work.tokens for planned in steps for work in planned.work] == [64, 64, 64, 48, 10]
+    for prompt, hit in ((250, 240), (200, 192), (150, 128), (60, 0)):
         sequence = Sequence(Prompt(data[: prompt * 4]), random_tokens(1, 2))
         engine.add(sequence)
         planned = engine.begin_step()

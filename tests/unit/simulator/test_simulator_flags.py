@@ -75,6 +75,7 @@ def test_boot_time_is_scaled_unless_given() -> None:
     ("flags", "environment", "named"),
     [
         (["--no-such-flag"], {}, "--no-such-flag"),
+        (["--max-model", "4096"], {}, "--max-model"),
         (["--port", "x"], {}, "--port"),
         (["--speculative-config", "{"], {}, "--speculative-config"),
         (["--time-scale", "-1"], {}, "--time-scale"),

@@ -108,6 +108,29 @@ def test_death_after_some_tokens(how: str, code: int) -> None:
         assert simulator.wait()[0] == code
 
 
+def test_faults_set_while_it_runs_hold_at_once() -> None:
+    with running("--sim-fault-route") as simulator, pytest.raises(http.client.RemoteDisconnected):
+        simulator.post("/sim/faults", {"die_after_tokens": 0, "die_as": "process"})
+    assert simulator.process.returncode == 137
+
+
+def test_a_silent_stop_answers_nobody_any_more() -> None:
+    with running("--time-scale", "1", "--sim-faults", '{"silent_stop": true}') as simulator:
+        connection = simulator.open()
+        send(connection, "POST", CHAT, LONG)
+        until_metric(simulator, "vllm:num_requests_running", 1)
+        simulator.process.send_signal(signal.SIGTERM)
+        assert simulator.process.stdout and "Shutting down" in simulator.process.stdout.readline()
+        deadline = time.monotonic() + PATIENCE
+        with pytest.raises(ConnectionRefusedError):
+            while time.monotonic() < deadline:
+                simulator.get("/health")
+        connection.sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            read(connection)
+        assert simulator.process.poll() is None
+
+
 def test_a_hung_engine_is_healthy_and_silent() -> None:
     with running() as simulator:
         simulator.process.send_signal(signal.SIGUSR2)

@@ -40,22 +40,19 @@ def test_speculation_has_metrics_of_its_own(deployed: Simulator) -> None:
 def test_counters_move_by_what_happened() -> None:
     with running() as simulator:
         assert simulator.metric("vllm:iteration_tokens_total_count") == 0
+        messages = [{"role": "user", "content": "x" * 2000}]
         for _ in range(2):
-            simulator.post(CHAT, {"messages": [{"role": "user", "content": "x" * 2000}], "max_tokens": 5})
-        prompt = 512
+            simulator.post(CHAT, {"messages": messages, "max_tokens": 5})
+        prompt = simulator.post("/tokenize", {"messages": messages}).json["count"]
+        cached = (prompt - 1) // 128 * 128
         expected = {
-            "vllm:prompt_tokens_total": 2 * (prompt - 1),
+            "vllm:prompt_tokens_total": 2 * prompt,
             "vllm:generation_tokens_total": 10,
-        }
-        usage = simulator.post("/tokenize", {"messages": [{"role": "user", "content": "x" * 2000}]}).json["count"]
-        expected["vllm:prompt_tokens_total"] = 2 * usage
-        cached = (usage - 1) // 128 * 128
-        expected |= {
-            "vllm:prefix_cache_queries_total": 2 * usage,
+            "vllm:prefix_cache_queries_total": 2 * prompt,
             "vllm:prefix_cache_hits_total": cached,
             "vllm:prompt_tokens_cached_total": cached,
             "vllm:iteration_tokens_total_count": 10,
-            "vllm:iteration_tokens_total_sum": 2 * usage - cached + 10,
+            "vllm:iteration_tokens_total_sum": 2 * prompt - cached + 10,
             "vllm:time_to_first_token_seconds_count": 2,
             "vllm:inter_token_latency_seconds_count": 8,
             "vllm:e2e_request_latency_seconds_count": 2,

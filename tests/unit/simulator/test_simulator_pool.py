@@ -9,8 +9,8 @@ NAMES = [bytes([number]) for number in range(12)]
 
 
 def test_names_depend_on_everything_before() -> None:
-    first = block_names(b"aaaabbbb" * 4, block_size=4)
-    second = block_names(b"xxxxbbbb" * 4, block_size=4)
+    first = block_names(b"a" * 16 + b"b" * 16, block_size=4)
+    second = block_names(b"x" * 16 + b"b" * 16, block_size=4)
     assert len(first) == 2
     assert not set(first) & set(second)
 
@@ -68,6 +68,15 @@ def test_a_block_computed_twice_is_kept_once() -> None:
     pool.name(NAMES[0])
     pool.name(NAMES[0])
     assert (pool.used, pool.available) == (1, 1)
+
+
+def test_what_is_kept_is_cached_unless_it_is_in_use() -> None:
+    pool = KVPool(blocks=3, block_size=1)
+    fill(pool, NAMES[:1])
+    pool.hold(NAMES[:1])
+    pool.keep(NAMES[0])
+    pool.keep(NAMES[1])
+    assert (pool.used, pool.cached) == (1, 1)
 
 
 def test_whether_a_sequence_fits_counts_the_cached_blocks_it_starts_on() -> None:
