@@ -1,7 +1,7 @@
 # What people type. Each target sets up what it needs (Debian or Ubuntu; demo and molecule need root).
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo demo-down test lint unit units molecule
+.PHONY: help setup demo demo-down test lint unit units molecule bench-proxy soak-proxy
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -20,3 +20,9 @@ test: setup ## Everything that CI runs (about 10 minutes)
 
 lint unit units molecule: setup ## One tier of the tests
 	@tools/run_tests $@
+
+bench-proxy: setup ## What the proxy costs beside nginx and the Rust routers (about 14 minutes; needs nginx-light and wrk)
+	@PYTHONPATH=tools python -m bench.proxy_overhead
+
+soak-proxy: setup ## 2,000 requests through the proxy while replicas are killed (about a minute)
+	@PYTHONPATH=tools python -m bench.proxy_soak
