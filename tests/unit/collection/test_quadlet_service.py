@@ -265,6 +265,18 @@ def test_the_journal_is_read_from_the_start_on_only(running: FakeHost) -> None:
     assert reads and all("--since @" in call and f"--unit {SERVICE}" in call for call in reads)
 
 
+def test_the_journal_is_shown_without_podmans_own_notes(running: FakeHost) -> None:
+    failing(running)
+    noise = (
+        f"2026-11-30 23:27:14.650419286 +0000 UTC m=+0.146221351 container create {'9f' * 32} (image=x, name=a)\n"
+        f"conmon {'9f' * 10} <nwarn>: Failed to add inotify watch for /sys/fs/cgroup/memory.events\n{'9f' * 32}\n\n"
+    )
+    running.set(journal=f"{noise}first\n{noise}" + "2026-11-30 12:00 the engine's own line\n" * 30 + "last")
+    message = running.error("quadlet_service", **arguments())
+    shown = message.split("The end of its journal:\n")[1].split("\n")
+    assert shown == ["2026-11-30 12:00 the engine's own line"] * 29 + ["last"]
+
+
 def test_without_a_journal_the_containers_log_is_shown(running: FakeHost) -> None:
     failing(running)
     running.set(logs="from podman")
@@ -276,7 +288,7 @@ def test_an_engine_that_fails_twice_is_given_up(running: FakeHost) -> None:
     failing(running, script=[{"NRestarts": "0", **looping}, {"NRestarts": "0"}, {"NRestarts": "1"}, {"NRestarts": "1"},
                              {"NRestarts": "2"}, {"NRestarts": "2"}, {}], **looping)  # fmt: skip
     message = running.error("quadlet_service", **arguments(ready=ready("http://127.0.0.1:1")))
-    assert "fails again and again" in message
+    assert "ended 2 time(s)" in message
 
 
 def test_a_known_message_ends_the_wait_at_the_first_failure(running: FakeHost) -> None:
@@ -284,7 +296,7 @@ def test_a_known_message_ends_the_wait_at_the_first_failure(running: FakeHost) -
     failing(running, script=[{"NRestarts": "0", **looping}, {"NRestarts": "0"}, {"NRestarts": "1"}], **looping)
     running.set(journal="torch.OutOfMemoryError: HIP out of memory")
     message = running.error("quadlet_service", **arguments(ready=ready("http://127.0.0.1:1")))
-    assert "ran out of memory" in message
+    assert "ended 1 time(s)" in message and "ran out of memory" in message
 
 
 def test_an_old_container_that_does_not_end_is_said(running: FakeHost) -> None:

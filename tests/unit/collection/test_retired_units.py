@@ -20,8 +20,9 @@ TEXT = "# Managed by frank-fleet\n[Container]\nImage=localhost/x:1\n"
 
 
 @pytest.fixture(autouse=True)
-def _settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retired_units, "SETTLE_SECONDS", 0)
+def _settle_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retired_units, "SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr(retired_units, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -133,15 +134,12 @@ def test_a_file_deleted_without_a_reload_is_stopped_as_usual(host: FakeHost) -> 
 def test_a_unit_that_does_not_stop_keeps_its_file(deployed: FakeHost) -> None:
     deployed.unit(SERVICE, unstoppable=True)
     message = deployed.error("retired_units", names=[NAME])
-    assert "does not stop" in message and (deployed.path / NAME).exists()
+    assert "Does not stop: old.service" in message and (deployed.path / NAME).exists()
 
 
 def test_what_systemd_still_loads_is_a_failure(deployed: FakeHost) -> None:
     """A unit of the same name in another folder of Quadlet, say."""
-    state = deployed.state
-    state["units"][SERVICE]["SourcePath"] = "/etc/containers/systemd/users/old.container"
-    deployed.write_state(**state, **{})
-    deployed.set(fail={})
+    deployed.unit(SERVICE, SourcePath="/etc/containers/systemd/users/old.container")
     (deployed.bin / "systemctl").write_text(
         (deployed.bin / "systemctl").read_text().replace('unit["LoadState"] = "not-found"', "pass")
     )

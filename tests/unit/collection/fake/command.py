@@ -133,7 +133,9 @@ def podman(state, arguments):
         for found in gone:
             unit = state["units"].get(found["Labels"]["PODMAN_SYSTEMD_UNIT"], {})
             if unit.get("ActiveState") == "active" and not unit.get("unstoppable"):
-                unit.update(ActiveState="failed", SubState="failed")
+                # systemd notices a little later.
+                unit.update(ActiveState="deactivating", SubState="stop-sigterm")
+                unit["script"] = [{}, {"ActiveState": "failed", "SubState": "failed"}]
     elif arguments[0] == "pull":
         if arguments[-1] not in state["registry"]:
             sys.exit(f"Error: initializing source docker://{arguments[-1]}: manifest unknown")

@@ -8,7 +8,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.engine_messages import capacity, explain
 from ansible_collections.frank.fleet.plugins.module_utils.readiness import NotReadyError, probe
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL
-from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
+from ansible_collections.frank.fleet.plugins.module_utils.user_scope import (
+    JOURNAL_READ,
+    Podman,
+    UserManager,
+    unit_containers,
+)
 
 #: A service that ends twice after its start will end again; once may be bad luck (the network at boot, say).
 TOLERATED_RESTARTS = 1
@@ -17,8 +22,6 @@ TIMEOUT = 900
 #: Seconds between two looks.
 INTERVAL = 2
 JOURNAL_LINES = 30
-#: Enough to reach back to the start of an engine, whose capacity ledger or first error is far from the end.
-WHOLE_START = 5000
 
 
 class Service:
@@ -109,8 +112,8 @@ class Service:
             failures = int(state.get("NRestarts") or 0) - restarts
             if state["ActiveState"] == "failed":
                 self.fail("failed")
-            if failures > TOLERATED_RESTARTS or (failures and explain(self.journal(WHOLE_START))):
-                self.fail("fails again and again")
+            if failures > TOLERATED_RESTARTS or (failures and explain(self.journal(JOURNAL_READ))):
+                self.fail(f"ended {failures} time(s) since its start")
             if time.monotonic() - begin > self.timeout:
                 self.fail(f"is not ready after {self.timeout} s ({missing})")
             time.sleep(self.interval)
@@ -142,12 +145,12 @@ class Service:
 
     def ledger(self) -> dict[str, float]:
         """The capacity that the engine printed when it started, as far as it did."""
-        return capacity(self.journal(WHOLE_START))
+        return capacity(self.journal(JOURNAL_READ))
 
     def fail(self, what: str) -> None:
         """Fail the module with all that is known about the service."""
         state, journal = self.state(), self.journal()
-        meaning = explain(self.journal(WHOLE_START))
+        meaning = explain(self.journal(JOURNAL_READ))
         result = state.get("Result") or "unknown"
         message = f"{self.unit} {what}. State: {state['ActiveState']}/{state['SubState']}, result {result}."
         if meaning:

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 #: A unit that systemd does not know: what `systemctl show` says, and what we assume without a manager to ask.
 NOT_FOUND = {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead"}
+
+#: Enough lines to reach back to the start of an engine, whose capacity ledger or first error is far from the end.
+JOURNAL_READ = 5000
+
+#: Podman's events, conmon's remarks about cgroups, a container's ID alone on its line, and journalctl's own word.
+_NOISE = re.compile(
+    r"\d{4}-\d\d-\d\d \S+ \S+ UTC m=\+\S+ (image|container|volume|network) "
+    r"|conmon [0-9a-f]+ <n|[0-9a-f]{64}$|-- No entries"
+)
+
+
+def runtime_has_bus(module) -> bool:
+    """True if the user manager's bus is there; without it fails the module, or returns False in check mode."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime, "bus").exists():
+        return True
+    if module.check_mode:
+        return False
+    fault = f"{runtime}/bus does not exist" if runtime else "XDG_RUNTIME_DIR is not set"
+    return module.fail_json(
+        msg=f"The user manager cannot be reached: {fault}. Run the task as the service user with "
+        "XDG_RUNTIME_DIR=/run/user/UID in its environment, after frank.fleet.user_manager (linger)."
+    )
 
 
 class UserManager:
@@ -21,17 +45,7 @@ class UserManager:
         self.module = module
         # A bus address inherited from another session (sudo, su) would win over XDG_RUNTIME_DIR.
         os.environ.pop("DBUS_SESSION_BUS_ADDRESS", None)
-        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-        bus = Path(runtime, "bus")
-        self.available = bool(runtime) and bus.exists()
-        if not self.available and not module.check_mode:
-            module.fail_json(
-                msg=(
-                    f"The user manager cannot be reached: {bus if runtime else 'XDG_RUNTIME_DIR is not set'}"
-                    f"{' does not exist' if runtime else ''}. Run the task as the service user with "
-                    "XDG_RUNTIME_DIR=/run/user/UID in its environment, after frank.fleet.user_manager (linger)."
-                )
-            )
+        self.available = runtime_has_bus(module)
 
     def show(self, unit: str, *properties: str) -> dict[str, str]:
         """Properties of one unit; LoadState, ActiveState and SubState always, the others as asked."""
@@ -53,14 +67,25 @@ class UserManager:
     def journal(self, unit: str, lines: int, since: str) -> str:
         """The last lines a unit wrote to the journal since a time (`@` and seconds since 1970).
 
-        Empty if there are none or the journal cannot be read.
+        Without what Podman notes about each step of a container. Empty if there are none or it cannot be read.
         """
         if not self.available or not self.module.get_bin_path("journalctl"):
             return ""
-        command = ["journalctl", "--user", "--unit", unit, "--lines", str(lines), "--output", "cat", "--no-pager"]
+        command = [
+            "journalctl",
+            "--user",
+            "--unit",
+            unit,
+            "--lines",
+            str(JOURNAL_READ),
+            "--output",
+            "cat",
+            "--no-pager",
+        ]
         command += ["--since", since] if since else []
         _, output, _ = self.module.run_command(command)
-        return "" if output.startswith("-- No entries --") else output.strip()
+        told = [line for line in output.splitlines() if line.strip() and not _NOISE.match(line)]
+        return "\n".join(told[-lines:])
 
     def _systemctl(self, verb: str, *arguments: str) -> tuple[int, str]:
         code, output, error = self.module.run_command(["systemctl", "--user", verb, *arguments])
@@ -71,13 +96,18 @@ class UserManager:
 
 
 class Podman:
-    """Rootless Podman of the user that runs the module; `available` is False while it is not installed."""
+    """Rootless Podman of the user that runs the module.
+
+    `available` is False only in check mode, while Podman is not installed or the user manager not up: without its
+    runtime folder Podman would keep its state in /tmp and stumble over it after the next boot.
+    """
 
     def __init__(self, module):
         self.module = module
-        self.available = module.get_bin_path("podman") is not None
-        if not self.available and not module.check_mode:
+        installed = module.get_bin_path("podman") is not None
+        if not installed and not module.check_mode:
             module.fail_json(msg="podman is not installed on this host: install the package podman (5.4 or newer).")
+        self.available = installed and runtime_has_bus(module)
 
     def image_id(self, name: str) -> str | None:
         """ID of the image a name stands for in this user's store, or None."""

@@ -84,6 +84,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -92,8 +93,9 @@ from ansible_collections.frank.fleet.plugins.module_utils.generator import SERVI
 from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, ManifestError
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
 
-#: A killed container lets go of its port at once; this is for the kernel and for conmon.
+#: After a container was killed, until systemd has noticed and the kernel has let go of its port.
 SETTLE_SECONDS = 10
+PAUSE_SECONDS = 0.2
 
 
 class Retiree:
@@ -111,6 +113,10 @@ class Retiree:
     def containers(self) -> list[str]:
         """IDs of the unit's containers, running or not."""
         return [container["Id"] for container in unit_containers(self.podman, self.service)]
+
+    def runs(self) -> bool:
+        """True while systemd has the unit in any state but at rest."""
+        return self.state()["ActiveState"] not in ("inactive", "failed")
 
     def remains(self) -> list[str]:
         """What of the unit is still there, apart from its files."""
@@ -168,6 +174,11 @@ def service_of(name: str, files: list[Path]) -> str:
     return default_service(name)
 
 
+def ports_in_use(module: AnsibleModule) -> list[str]:
+    """Those of the ports that something still listens on."""
+    return [f"port {port} is still in use (see 'ss -ltnp')" for port in module.params["ports"] if listens(port)]
+
+
 def listens(port: int) -> bool:
     """True if something listens on a TCP port of this host."""
     with socket.socket() as candidate:
@@ -179,17 +190,14 @@ def listens(port: int) -> bool:
     return False
 
 
-def prove_gone(module: AnsibleModule, retirees: list[Retiree], complaints: list[str]) -> None:
-    """Fail unless nothing of the units is left and their ports are free."""
+def settle(look: Callable[[], list[str]]) -> list[str]:
+    """Look until nothing is left, for a while; returns what is left then."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        left = [f"{retiree.name}: {what}" for retiree in retirees for what in retiree.remains()]
-        left += [f"port {port} is still in use (see 'ss -ltnp')" for port in module.params["ports"] if listens(port)]
-        if not left:
-            return
-        if time.monotonic() > deadline:
-            module.fail_json(msg=f"Retired, but not gone: {'; '.join(left + complaints)}")
-        time.sleep(0.5)
+        left = look()
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(PAUSE_SECONDS)
 
 
 def retire(module: AnsibleModule, retirees: list[Retiree], manager: UserManager) -> dict[str, list[str]]:
@@ -197,17 +205,18 @@ def retire(module: AnsibleModule, retirees: list[Retiree], manager: UserManager)
     path, trash, moved = Path(module.params["path"]), Trash(Path(module.params["trash"])), {}
     if any(retiree.files for retiree in retirees):
         trash.open()
-    complaints = [f"stop said: {complaint}" for complaint in (retiree.stop() for retiree in retirees) if complaint]
-    for retiree in retirees:
-        if retiree.state()["ActiveState"] in ("active", "activating", "deactivating", "reloading"):
-            reason = "; ".join(complaints) or "no reason given"
-            module.fail_json(msg=f"{retiree.service} does not stop, its file was left in place: {reason}")
+    said = "".join(f" ({complaint})" for complaint in (retiree.stop() for retiree in retirees) if complaint)
+    busy = settle(lambda: [retiree.service for retiree in retirees if retiree.runs()])
+    if busy:
+        module.fail_json(msg=f"Does not stop: {', '.join(busy)}. The files were left in place.{said}")
     for retiree in retirees:
         moved[retiree.name] = [str(trash.move(file, file.relative_to(path))) for file in retiree.files]
     manager.act("daemon-reload")
     for retiree in retirees:
         manager.attempt("reset-failed", retiree.service)  # Complains about a unit that is gone for good.
-    prove_gone(module, retirees, complaints)
+    left = settle(lambda: [what for retiree in retirees for what in retiree.remains()] + ports_in_use(module))
+    if left:
+        module.fail_json(msg=f"Retired, but not gone: {'; '.join(left)}.{said}")
     return moved
 
 
