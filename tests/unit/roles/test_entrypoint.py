@@ -120,7 +120,8 @@ def test_empty_folders_are_skipped_and_said_so(image):
 
 def test_patches_run_in_order_in_their_folder_and_are_left_before_the_hand_over(image):
     for name in ("patch_b.py", "patch_a.py"):
-        image.patch(name, f"import os; open(os.environ['SITE_PACKAGES'] + '/log', 'a').write('{name} ' + os.getcwd() + '\\n')")
+        log_itself = f"open(os.environ['SITE_PACKAGES'] + '/log', 'a').write('{name} ' + os.getcwd() + '\\n')"
+        image.patch(name, f"import os; {log_itself}")
     result = handed_over(image.run(PATCH_SCRIPTS="patch_b.py patch_a.py"))
     log = (image.site_packages / "log").read_text().split()
     assert log == ["patch_b.py", str(image.patches), "patch_a.py", str(image.patches)]
