@@ -15,14 +15,15 @@ description:
   - Turns the inventory's description of a fleet (C(llm_fleet)) into the engines, the proxy and the units to retire on
     one host. Uses inventory data only, so C(--limit) never loses a peer.
   - A description with faults is refused with one message that lists all of them.
-positional: host, addresses
+positional: host, addresses, shape, gpus, override
 options:
   _input:
     description:
       - The fleet. Keys are C(name), C(served_model_name), C(port), C(shape) (V(replicas), V(tp2) or V(auto)),
         C(knobs), C(replicas) (C(name), C(gpu), C(port), optionally C(knobs) and C(host)), and optionally C(tp2)
         (C(name), C(gpus), C(knobs)) and C(host), the endpoint's host, needed once a replica names its own.
-      - V(auto) plans replicas.
+      - V(auto) plans V(tp2) where O(gpus) says that every wanted GPU can, else replicas. V(tp2) where they cannot is
+        refused with the reason.
     type: dict
     required: true
   host:
@@ -32,12 +33,29 @@ options:
   addresses:
     description: Address of each other host that has a replica.
     type: dict
+  shape:
+    description: Shape to plan instead of the fleet's own. Empty for the fleet's.
+    type: str
+  gpus:
+    description:
+      - PCIe verdicts of this host, C(gpus) from the result of M(frank.fleet.pcie_atomics_info).
+      - None if nobody looked; V(auto) is then replicas, and V(tp2) is taken at its word.
+    type: list
+    elements: dict
+  override:
+    description: Plan V(tp2) also where the verdicts speak against it.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
 - name: Plan this host
   ansible.builtin.debug:
     msg: "{{ llm_fleet | frank.fleet.fleet_plan(inventory_hostname) }}"
+
+- name: Plan this host with what its PCIe paths can carry
+  ansible.builtin.debug:
+    msg: "{{ llm_fleet | frank.fleet.fleet_plan(inventory_hostname, gpus=pcie.gpus) }}"
 """
 
 RETURN = r"""
@@ -53,9 +71,16 @@ _value:
 """
 
 
-def _plan(fleet: dict, host: str, addresses: dict | None = None) -> dict:
+def _plan(
+    fleet: dict,
+    host: str,
+    addresses: dict | None = None,
+    shape: str | None = None,
+    gpus: list[dict] | None = None,
+    override: bool = False,
+) -> dict:
     try:
-        return plan(fleet, host, addresses)
+        return plan(fleet, host, addresses, shape, gpus, override)
     except FleetError as error:
         raise AnsibleFilterError(str(error)) from error
 
