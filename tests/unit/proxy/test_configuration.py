@@ -1,10 +1,12 @@
 """The configuration: defaults, and one clear line for whatever can't be used."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from proxy_process import free_port, run_once
+from proxy_process import PACKAGE_PARENT, Client, free_port, run_once
 from routing_proxy import config
 
 BACKENDS = "frank-medium-a=http://127.0.0.1:7771,frank-medium-b=http://127.0.0.1:7772"
@@ -54,6 +56,8 @@ def test_values_are_taken_and_empty_ones_are_unset() -> None:
         ("BACKENDS", "a=http://[::1"),
         ("BACKENDS", "a=http://x:1,a=http://x:2"),
         ("BACKENDS", "a\nb=http://x:1"),
+        ("BACKENDS", "a=http://x..y:1"),
+        ("BACKENDS", "a=http://x y:1"),
         ("PORT", "0"),
         ("PORT", "65536"),
         ("PORT", "77x"),
@@ -92,6 +96,33 @@ def test_a_key_file_without_keys_is_an_error(tmp_path: Path) -> None:
     result = run_once(BACKENDS=BACKENDS, API_KEYS_FILE=str(tmp_path / "keys"))
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "API_KEYS_FILE: " in result.stderr
+
+
+def test_a_socket_from_systemd_is_served() -> None:
+    launcher = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid());"
+        "os.execv(sys.executable, [sys.executable, '-m', 'routing_proxy'])"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        environment = {
+            "PYTHONPATH": str(PACKAGE_PARENT),
+            "BACKENDS": f"a=http://127.0.0.1:{free_port()}",
+            "PORT": str(free_port()),
+            "LISTEN_FDS": "1",
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-c", launcher, str(listener.fileno())],
+            env=environment,
+            pass_fds=[listener.fileno(), 3],
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        client = Client(port).send(b"GET /health HTTP/1.1\r\n\r\n")
+        assert client.read("GET").json()["status"] == "down"
+    finally:
+        process.kill()
+        process.wait(10)
 
 
 @pytest.mark.parametrize("variable", ["PORT", "ADMIN_PORT"])

@@ -83,6 +83,19 @@ class TestPins:
         proxy.wait_for_line(f"proxy: {A} restarted")
         assert pins(proxy) == {A: 0, B: 3}
 
+    def test_a_replica_that_tells_no_start_time_is_new_after_its_port_refused(
+        self, start_proxy: Start, engines: list[StubEngine]
+    ) -> None:
+        engines[0].metrics = ""
+        proxy = start_proxy(HEALTH_INTERVAL="0.1")
+        for text in "abcdef":
+            proxy.post(body=turns(1, text))
+        engines[0].stop()
+        time.sleep(0.25)  # so that a check or two see the port closed
+        assert pins(proxy) == {A: 3, B: 3}
+        engines[0].start()
+        wait_until(lambda: pins(proxy) == {A: 0, B: 3})
+
     def test_a_stored_response_is_asked_for_where_it_was_made(
         self, proxy: ProxyProcess, engines: list[StubEngine]
     ) -> None:

@@ -69,6 +69,15 @@ class TestEnd:
         assert b'data: {"error"' in text
         assert not text.endswith(b"0\r\n\r\n")
 
+    def test_a_request_that_is_being_sent_is_in_flight(self, proxy: ProxyProcess) -> None:
+        client = proxy.client().send(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
+        assert proxy.get("/health").status == 200
+        proxy.process.send_signal(signal.SIGTERM)
+        proxy.wait_for_line("proxy: stopping")
+        answer = client.send(b"}").read()
+        assert (answer.status, answer.header("Connection")) == (200, "close")
+        assert proxy.process.wait(10) == 0
+
     def test_an_answer_during_shutdown_says_that_the_connection_closes(
         self, proxy: ProxyProcess, engines: list[StubEngine]
     ) -> None:

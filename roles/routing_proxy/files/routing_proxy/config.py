@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from .routing import POLICIES
 
+_HOST = re.compile(r"[0-9a-f:.]*:[0-9a-f:.]*|(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -103,6 +104,8 @@ def _backend(item: str, form: str) -> Backend:
         port = parts.port
     except ValueError:
         raise ConfigError("BACKENDS", f"{item!r} has an invalid address, {form}") from None
+    if parts.hostname is not None and not _HOST.fullmatch(parts.hostname):
+        raise ConfigError("BACKENDS", f"{item!r} has an invalid host name, {form}")
     if parts.scheme != "http" or not parts.hostname or parts.username is not None:
         raise ConfigError("BACKENDS", f"{item!r} is not of the form http://host:port")
     if port == 0:

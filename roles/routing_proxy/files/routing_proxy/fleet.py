@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from . import log
+from . import log, sockets
 from .config import Backend, Config
 from .identity import Identity
 from .metrics import Metrics
@@ -38,6 +38,8 @@ class Member:
     work: set[Work] = field(default_factory=set)
     # Something was seen that a restart would explain: the next good health check finds out.
     may_have_restarted: bool = False
+    # Its port refused connections, so that whatever answers there now is a new process.
+    was_gone: bool = False
     # The unix time its process started, 0 if it does not tell, None before it was asked.
     started: float | None = None
     # Wakes its health check.
@@ -109,15 +111,20 @@ class Fleet:
         """A health check was answered well."""
         self._note(member, member.replica.check_passed(time.time()))
 
-    def check_failed(self, member: Member, reason: str, reachable: bool) -> None:
-        """A health check was answered badly or not at all."""
+    def check_failed(self, member: Member, problem: str | OSError) -> None:
+        """A health check was answered badly, or not at all."""
         member.may_have_restarted = True
+        member.was_gone |= isinstance(problem, ConnectionRefusedError)
+        # Nothing can be sent to a port that refuses; a replica too slow for a check may still be able to serve.
+        reachable = isinstance(problem, str | TimeoutError)
+        reason = problem if isinstance(problem, str) else sockets.problem(problem)
         self._note(member, member.replica.check_failed(reason, reachable, time.time()))
 
-    def connect_failed(self, member: Member, reason: str) -> None:
+    def connect_failed(self, member: Member, problem: OSError) -> None:
         """A connection could not be made: no request goes there until a health check passes."""
         member.may_have_restarted = True
-        self._note(member, member.replica.connect_failed(reason, time.time()))
+        member.was_gone |= isinstance(problem, ConnectionRefusedError)
+        self._note(member, member.replica.connect_failed(sockets.problem(problem), time.time()))
         member.pool.close()
         member.nudge.set()
 

@@ -106,7 +106,7 @@ class Forward:
                 log.say(f"cannot open a connection to {member.name}: {reason}")
                 self._fail(503, f"the proxy is out of resources: {reason}")
                 return
-            self._fleet.connect_failed(member, reason)
+            self._fleet.connect_failed(member, error)
             self._next(member, reason, "connect")
         else:
             self._task = None
@@ -203,10 +203,10 @@ class Forward:
 
     async def _find_out(self, member: Member, reason: str) -> None:
         """Send the request again only if the replica is proven dead."""
-        dead = await member.pool.refuses()
+        refusal = await member.pool.refuses()
         self._task = None
-        if dead:
-            self._fleet.connect_failed(member, "connection refused")
+        if refusal is not None:
+            self._fleet.connect_failed(member, refusal)
             self._next(member, f"{reason}, then connection refused", "died")
         else:
             log.say(f"{member.name} {reason} before it answered, and lives on: 502, the request is not sent again")

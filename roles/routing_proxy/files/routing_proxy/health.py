@@ -2,7 +2,6 @@
 
 import asyncio
 
-from . import sockets
 from .config import Config
 from .fleet import Fleet, Member
 from .replicas import State
@@ -52,11 +51,10 @@ class Health:
         try:
             status, _ = await member.pool.fetch("/health", self._config.connect_timeout)
         except OSError as error:
-            # Nothing can be sent to a port that refuses; a replica too slow for a check may still be able to serve.
-            self._fleet.check_failed(member, sockets.problem(error), isinstance(error, TimeoutError))
+            self._fleet.check_failed(member, error)
             return
         if status != 200:
-            self._fleet.check_failed(member, f"/health answered {status}", reachable=True)
+            self._fleet.check_failed(member, f"/health answered {status}")
             return
         if member.started is None or member.may_have_restarted or member.pool.closed_by_engine:
             await self._notice_restart(member)
@@ -65,12 +63,12 @@ class Health:
     async def _notice_restart(self, member: Member) -> None:
         """Find out whether the process behind a replica is another one than before: its cache is empty then."""
         was_down = member.may_have_restarted and member.replica.state is State.DOWN
-        member.may_have_restarted = member.pool.closed_by_engine = False
+        restarted = was_down or member.was_gone
+        member.may_have_restarted = member.was_gone = member.pool.closed_by_engine = False
         before, member.started = member.started, await self._read(member, _STARTED) or 0.0
         if member.started and before != 0.0:
+            # Its own word counts more than what the failures look like.
             restarted = member.started > self._pins_saved_at if before is None else member.started != before
-        else:
-            restarted = was_down
         if restarted:
             self._fleet.restarted(member)
 

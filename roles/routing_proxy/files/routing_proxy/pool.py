@@ -67,18 +67,18 @@ class Pool:
             )
         return connection
 
-    async def refuses(self) -> bool:
-        """Tell whether the port refuses connections, now or within a third of a second: then its process is dead."""
+    async def refuses(self) -> ConnectionRefusedError | None:
+        """Return how the port refuses connections, now or within a third of a second: then its process is dead."""
         for probe in range(_DEATH_PROBES):
             if probe:
                 await asyncio.sleep(_DEATH_PROBE_SECONDS)
             try:
                 (await self.connect()).abort()
-            except ConnectionRefusedError:
-                return True
+            except ConnectionRefusedError as error:
+                return error
             except OSError:
-                return False
-        return False
+                return None
+        return None
 
     async def fetch(self, path: str, seconds: float) -> tuple[int, bytes]:
         """GET a path over a connection of its own; return status and body, OSError if they don't come in time."""

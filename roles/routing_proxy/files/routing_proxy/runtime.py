@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from asyncio import AbstractServer
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Runtime:
         self._state_file: Path | None = config.state_dir / state.FILE_NAME if config.state_dir else None
         self._router = Router(config.routing, [backend.name for backend in config.backends])
         self._saved_revision = 0
+        self._saving = asyncio.Lock()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT; BindError when an address can't be had."""
@@ -57,15 +58,18 @@ class Runtime:
         servers = await self._bind(App(config, fleet, metrics, self._keys), Admin(fleet))
         health = Health(config, fleet, self._load_pins())
         await health.check_all()
-        tasks = [asyncio.create_task(work) for work in (health.watch_all(), _measure_lag(metrics), *self._chores(loop))]
-        for server in servers:
-            await server.start_serving()
-        log.say(f"serving {', '.join(fleet.members)} on {config.host}:{config.port}, routing {config.routing}")
-        await stop.wait()
-        await self._shut_down(servers, fleet)
-        for task in tasks:
-            task.cancel()
-        self._save()
+        # A task that fails ends the proxy, for systemd to start it afresh, instead of leaving it without health checks.
+        async with asyncio.TaskGroup() as group:
+            work = (health.watch_all(), _measure_lag(metrics), *self._chores(loop))
+            tasks = [group.create_task(task) for task in work]
+            for server in servers:
+                await server.start_serving()
+            log.say(f"serving {', '.join(fleet.members)} on {config.host}:{config.port}, routing {config.routing}")
+            await stop.wait()
+            await self._shut_down(servers, fleet)
+            for task in tasks:
+                task.cancel()
+        await self._save()
         log.say("stopped")
 
     def _chores(self, loop: asyncio.AbstractEventLoop) -> list[Coroutine[Any, Any, None]]:
@@ -73,11 +77,11 @@ class Runtime:
         if self._keys is not None:
             keys = self._keys
             loop.add_signal_handler(signal.SIGHUP, keys.reload, True)
-            chores.append(_every(_RELOAD_SECONDS, keys.reload))
+            chores.append(_reload_often(keys))
         else:
             loop.add_signal_handler(signal.SIGHUP, log.say, "SIGHUP: nothing to read again, API_KEYS_FILE is not set")
         if self._state_file is not None:
-            chores.append(_every(_SAVE_SECONDS, self._save))
+            chores.append(self._save_often())
         return chores
 
     async def _bind(self, app: App, admin: Admin) -> list[AbstractServer]:
@@ -129,22 +133,30 @@ class Runtime:
         log.say(state.load(self._state_file, self._router))
         return self._state_file.stat().st_mtime if self._state_file.exists() else math.inf
 
-    def _save(self) -> None:
-        if self._state_file is None or self._router.revision == self._saved_revision:
-            return
-        revision = self._router.revision
-        try:
-            state.save(self._state_file, self._router.dump())
-        except OSError as error:
-            log.say(f"STATE_DIR: cannot save pins to {self._state_file}: {error.strerror}")
-            return
-        self._saved_revision = revision
+    async def _save_often(self) -> None:
+        while True:
+            await asyncio.sleep(_SAVE_SECONDS)
+            # Shielded: no other save may begin while a thread still writes.
+            await asyncio.shield(self._save())
+
+    async def _save(self) -> None:
+        """Write the pins if they changed; in a thread, as a disk may take its time."""
+        async with self._saving:
+            if self._state_file is None or self._router.revision == self._saved_revision:
+                return
+            revision = self._router.revision
+            try:
+                await asyncio.to_thread(state.save, self._state_file, self._router.dump())
+            except OSError as error:
+                log.say(f"STATE_DIR: cannot save pins to {self._state_file}: {error.strerror}")
+                return
+            self._saved_revision = revision
 
 
-async def _every(seconds: float, work: Callable[[], None]) -> None:
+async def _reload_often(keys: Keys) -> None:
     while True:
-        await asyncio.sleep(seconds)
-        work()
+        await asyncio.sleep(_RELOAD_SECONDS)
+        keys.reload()
 
 
 async def _measure_lag(metrics: Metrics) -> None:
