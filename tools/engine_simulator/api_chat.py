@@ -10,8 +10,8 @@ from aiohttp import web
 
 from . import sse
 from .answers import Answer, fixed, invent
-from .bodies import Body, check_model, read_body, read_limits
-from .errors import BAD_REQUEST, ApiError, json_response
+from .bodies import Body, check_model, read_body, read_count, read_limits
+from .errors import BAD_REQUEST, ApiError, invalid, json_response
 from .results import Result, StreamUsage, collect, usage
 from .runner import Generation
 from .state import STATE, State, random_id, request_id, stream_headers
@@ -39,7 +39,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     prompt = chat_prompt([m for m in body["messages"] if isinstance(m, dict)], body.get("tools"))
     field = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     limits = read_limits(body, prompt.tokens, state.settings.shape.max_model_len, body.get(field), field)
-    count = body.get("n") or 1
+    count = read_count(body)
     if tool:
         answers = [fixed(_arguments(body, tool), limits)] * count
     elif (body.get("response_format") or {}).get("type") in ("json_object", "json_schema"):
@@ -172,27 +172,32 @@ def _forced_tool(body: Body, state: State) -> str | None:
             message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
             raise ApiError(400, BAD_REQUEST, message)
         return None
-    names = [str((tool.get("function") or {}).get("name")) for tool in tools if isinstance(tool, dict)]
-    name = names[0] if choice == "required" else _chosen_name(choice)
+    name = next(iter(_functions(body)), "") if choice == "required" else _chosen_name(choice)
     if not settings.tool_parser:
         shown = "required" if choice == "required" else f'function "{name}"'
         raise ApiError(400, BAD_REQUEST, f"tool_choice={shown} requires --tool-call-parser to be set")
     return name
 
 
+def _functions(body: Body) -> dict[str, Any]:
+    """The functions that the request offers, by name."""
+    functions = [tool.get("function") for tool in body.get("tools") or [] if isinstance(tool, dict)]
+    return {str(function.get("name")): function for function in functions if isinstance(function, dict)}
+
+
 def _chosen_name(choice: Any) -> str:
-    return str((choice.get("function") or {}).get("name")) if isinstance(choice, dict) else str(choice)
+    function = choice.get("function") if isinstance(choice, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise invalid("value_error", "body.tool_choice", "Input should name a function", choice)
+    return str(function["name"])
 
 
 def _arguments(body: Body, tool: str) -> str:
     """Arguments for a call: each required property with the plainest value of its type."""
     plain: dict[str, Any] = {"integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
-    for candidate in body.get("tools") or []:
-        function = candidate.get("function") or {}
-        if function.get("name") == tool:
-            schema = function.get("parameters") or {}
-            properties = schema.get("properties") or {}
-            required = schema.get("required") or []
-            kinds = {name: str((properties.get(name) or {}).get("type")) for name in required}
-            return json.dumps({name: plain.get(kind, "simulated") for name, kind in kinds.items()})
-    return "{}"
+    schema = _functions(body).get(tool, {}).get("parameters")
+    if not isinstance(schema, dict):
+        return "{}"
+    properties = schema.get("properties") or {}
+    kinds = {name: str((properties.get(name) or {}).get("type")) for name in schema.get("required") or []}
+    return json.dumps({name: plain.get(kind, "simulated") for name, kind in kinds.items()})

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from . import sse
 from .answers import Answer, invent
-from .bodies import check_model, read_body, read_limits
+from .bodies import check_model, read_body, read_count, read_limits
 from .errors import BAD_REQUEST, ApiError, invalid, json_response
 from .results import Result, StreamUsage, collect, usage
 from .runner import Generation
@@ -41,7 +41,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     longest = max(prompt.tokens for prompt in prompts)
     asked = _DEFAULT_MAX_TOKENS if asked is None else asked
     limits = read_limits(body, longest, state.settings.shape.max_model_len, asked, "max_tokens")
-    count = body.get("n") or 1
+    count = read_count(body)
     answers = [invent(prompt, model, limits, choice) for prompt in prompts for choice in range(count)]
     generation = state.generate([prompt for prompt in prompts for _ in range(count)], answers, limits.max_tokens)
     head = {"id": request_id(request, "cmpl"), "object": "text_completion", "created": int(time.time()), "model": model}

@@ -24,7 +24,12 @@ _KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {
 _COMMON = {
     "model": "str", "stream": "bool", "temperature": "float", "top_p": "float", "n": "int", "max_tokens": "int",
     "min_tokens": "int", "ignore_eos": "bool", "seed": "int", "tools": "list", "stream_options": "dict",
+    "response_format": "dict", "metadata": "dict", "max_completion_tokens": "int",
+    "max_output_tokens": "int",
 }  # fmt: skip
+
+
+_MOST_ANSWERS = 128
 
 
 async def read_body(request: web.Request, required: Mapping[str, str]) -> Body:
@@ -45,7 +50,7 @@ async def read_body(request: web.Request, required: Mapping[str, str]) -> Body:
         body = json.loads(await request.read())
     except json.JSONDecodeError as error:
         raise invalid("json_invalid", f"body.{error.pos}", "JSON decode error", {}, {"error": error.msg}) from None
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, RecursionError):
         raise ApiError(400, VALIDATION, "There was an error parsing the body") from None
     if not isinstance(body, dict):
         raise invalid("model_attributes_type", "body", "Input should be a valid dictionary", body)
@@ -69,6 +74,20 @@ def check_model(body: Body, served: tuple[str, ...]) -> str:
             404, NOT_FOUND, f"The model `{name}` does not exist. Valid aliases: {', '.join(served)}.", "model"
         )
     return str(name)
+
+
+def read_count(body: Body) -> int:
+    """How many answers each prompt gets.
+
+    Raises:
+        ApiError: 400 unless it is between 1 and 128.
+    """
+    count = body.get("n")
+    if count is None:
+        return 1
+    if not 1 <= count <= _MOST_ANSWERS:
+        raise ApiError(400, BAD_REQUEST, f"n must be between 1 and {_MOST_ANSWERS}, got {count}.", "n")
+    return int(count)
 
 
 def read_limits(body: Body, prompt_tokens: int, max_model_len: int, asked: int | None, field: str) -> Limits:
@@ -114,13 +133,21 @@ def read_limits(body: Body, prompt_tokens: int, max_model_len: int, asked: int |
             f"prompt or the number of requested output tokens. (parameter=input_tokens, value={prompt_tokens})",
             "input_tokens",
         )
-    stop = body.get("stop") or body.get("stop_sequences") or []
     return Limits(
         max_tokens=room if asked is None else asked,
         min_tokens=min(room, body.get("min_tokens") or 0),
         ignore_eos=bool(body.get("ignore_eos")),
-        stop=tuple(str(text) for text in ([stop] if isinstance(stop, str) else stop)),
+        stop=_read_stops(body),
     )
+
+
+def _read_stops(body: Body) -> tuple[str, ...]:
+    stops = body.get("stop") or body.get("stop_sequences") or []
+    if isinstance(stops, str):
+        stops = [stops]
+    if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+        raise invalid("string_type", "body.stop", "Input should be a valid string", stops)
+    return tuple(stops)
 
 
 def _check(body: Body, field: str, kind: str, optional: bool) -> None:

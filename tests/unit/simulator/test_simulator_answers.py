@@ -171,3 +171,33 @@ def test_a_missing_field_is_named(simulator: Simulator, missing: str) -> None:
     reply = simulator.post("/v1/messages", body)
     assert reply.status == 400
     assert f"body.{missing}" in reply.json["error"]["message"]
+
+
+ODD_VALUES: list[Any] = [0, -1, 2.5, "x", [], [1], [{"function": 3}], [None], {}, {"function": {}}]
+ODD_FIELDS = {
+    "/v1/chat/completions": (
+        CHAT | {"tools": [TOOL]},
+        ["messages", "tools", "tool_choice", "response_format", "n", "stop", "stream_options", "max_completion_tokens"],
+    ),
+    "/v1/completions": (COMPLETION, ["prompt", "n", "stop", "max_tokens", "stream", "model"]),
+    "/v1/messages": (MESSAGES, ["messages", "system", "tools", "stop_sequences"]),
+    "/v1/responses": (RESPONSES, ["input", "instructions", "tools", "previous_response_id", "max_output_tokens"]),
+    "/tokenize": (COMPLETION, ["prompt", "messages"]),
+    "/detokenize": ({}, ["tokens"]),
+}
+
+
+@pytest.mark.parametrize("path", ODD_FIELDS)
+def test_no_value_of_a_field_breaks_the_server(deployed: Simulator, path: str) -> None:
+    body, fields = ODD_FIELDS[path]
+    for field in fields:
+        for value in ODD_VALUES:
+            reply = deployed.post(path, body | {field: value})
+            assert reply.status in (200, 400, 404), (field, value, reply.body)
+            assert reply.json.get("choices") != [], (field, value)
+
+
+@pytest.mark.parametrize("body", [b"", b"[" * 100_000, b"\xff\xfe", b"[]", b"null"])
+def test_no_body_breaks_the_server(simulator: Simulator, body: bytes) -> None:
+    reply = simulator.call("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+    assert (reply.status, reply.json["error"]["code"]) == (400, 400)
