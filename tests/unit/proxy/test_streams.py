@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from proxy_process import ProxyProcess
-from stub_engine import Call, StubEngine, wait_until
+from stub_engine import OK, Call, StubEngine, wait_until
 
 A = "frank-medium-a"
 
@@ -95,6 +95,33 @@ def test_a_big_upload_to_a_slow_engine_arrives_whole(proxy: ProxyProcess, engine
     body = bytes(range(256)) * 4096 * 30
     assert proxy.post("/v1/x", body).status == 200
     assert next(engine for engine in engines if engine.requests).requests[0].body == body
+
+
+def test_a_client_that_sends_ahead_is_not_read_without_end(proxy: ProxyProcess, engines: list[StubEngine]) -> None:
+    go_on = threading.Event()
+
+    def late(call: Call) -> None:
+        go_on.wait(20)
+        call.answer()
+
+    for engine in engines:
+        engine.script = late
+    client = proxy.client()
+    request = b"POST /v1/x HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000
+    client.sock.settimeout(1)
+    sent = 0
+    with pytest.raises(TimeoutError):
+        for _ in range(1000):
+            client.send(request)
+            sent += 1
+    assert 4 < sent < 500
+    client.sock.settimeout(15)
+    go_on.set()
+    file = client.sock.makefile("rb")
+    for _ in range(sent):
+        while file.readline() != b"\r\n":
+            pass
+        assert file.read(len(OK)) == OK
 
 
 def test_many_streams_at_once(proxy: ProxyProcess, engines: list[StubEngine]) -> None:
