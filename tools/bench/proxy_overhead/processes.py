@@ -32,6 +32,18 @@ def free_ports(count: int) -> list[int]:
             sock.close()
 
 
+def reserve_port() -> socket.socket:
+    """Return a socket that holds a loopback port without listening, for a server that is killed and started again.
+
+    While the server is dead its port refuses connections and nobody else gets it; the server must bind with
+    SO_REUSEPORT.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
 class Child:
     """One started process and everything below it."""
 

@@ -121,7 +121,7 @@ async def serve(name: str, port: int, log_path: Path) -> None:
     runner = web.AppRunner(app, handler_cancellation=True, keepalive_timeout=5.0)
     await runner.setup()
     log.write("boot")
-    await web.TCPSite(runner, "127.0.0.1", port, reuse_port=True).start()  # replicas.py holds the port as well
+    await web.TCPSite(runner, "127.0.0.1", port, reuse_port=True).start()  # its port stays reserved while it is dead
     await asyncio.Event().wait()
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import sys
 import time
 from pathlib import Path
 
 import aiohttp
 from bench.proxy_overhead.peers import REPOSITORY, python_env
-from bench.proxy_overhead.processes import Child, ChildError
+from bench.proxy_overhead.processes import Child, ChildError, reserve_port
 
 NAMES = ("a", "b", "c")
 UP_TIMEOUT = 20.0  # seconds until the proxy must have noticed that a replica is back
@@ -27,10 +26,7 @@ class Replica:
         self.scratch = scratch
         self.kills: list[int] = []
         self.child: Child | None = None
-        # Bound but never listening: connections are refused while the replica is dead, and nobody else gets its port.
-        self.reserved = socket.socket()
-        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self.reserved.bind(("127.0.0.1", 0))
+        self.reserved = reserve_port()
         self.port: int = self.reserved.getsockname()[1]
 
     @property
