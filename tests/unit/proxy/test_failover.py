@@ -230,6 +230,16 @@ def test_a_pinned_conversation_moves_when_its_replica_dies_and_stays_there(
     assert moved.header("X-Fleet-Replica") != home
 
 
+def test_a_conversation_of_megabytes_is_pinned_like_any_other(proxy: ProxyProcess) -> None:
+    turns = [{"role": role, "content": role * 500_000} for role in ("user", "assistant", "user")]
+    homes = {proxy.post(body=json.dumps({"messages": turns[:1]}).encode()).header("X-Fleet-Replica")}
+    for _ in range(3):
+        answer = proxy.post(body=json.dumps({"messages": turns}).encode())
+        assert answer.header("X-Fleet-Decision") == "pinned"
+        homes.add(answer.header("X-Fleet-Replica"))
+    assert len(homes) == 1
+
+
 def test_nothing_healthy_but_something_that_answers_is_tried(
     start_proxy: Callable[..., ProxyProcess], engines: list[StubEngine]
 ) -> None:

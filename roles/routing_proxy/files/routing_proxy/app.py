@@ -43,7 +43,7 @@ class App:
             client.respond(403, [_JSON], errors.body(where.api, 403, message))
         else:
             account = Account(self._metrics, request, where, self._config.log_requests)
-            Forward(self._fleet, client, request, where, self._identify(request), account).start()
+            Forward(self._fleet, client, request, where, account).start(self._identify)
 
     def refuse(self, client: ClientConnection, refusal: Refusal) -> None:
         """Answer what could not be read as a request."""
