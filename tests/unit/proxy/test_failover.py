@@ -3,6 +3,7 @@
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -25,11 +26,15 @@ def test_connect_failure_goes_to_the_next_replica_and_demotes(proxy: ProxyProces
     assert proxy.metric(f'routing_proxy_failovers_total{{reason="connect",replica="{A}"}}') == 1
 
 
-def test_replica_that_returns_serves_again_within_two_seconds(proxy: ProxyProcess, engines: list[StubEngine]) -> None:
+def test_replica_that_returns_serves_again_within_two_seconds(
+    start_proxy: Callable[..., ProxyProcess], engines: list[StubEngine]
+) -> None:
+    proxy = start_proxy(HEALTH_INTERVAL="30")
     engines[0].stop()
     for _ in range(2):
         proxy.post()
     wait_until(lambda: proxy.states()[A] == "down")
+    time.sleep(1.2)  # so that the first check after its death finds it still away
     engines[0].start()
     wait_until(lambda: proxy.states()[A] == "up", 2.0)
     assert {proxy.post().header("X-Fleet-Replica") for _ in range(2)} == {A, B}
