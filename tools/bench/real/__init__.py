@@ -1,0 +1,1 @@
+"""The routing experiment on two real vLLM CPU engines: `make bench-real`."""
