@@ -79,6 +79,16 @@ def test_interim_answers_of_the_engine_are_dropped(fleet: Fleet) -> None:
     assert fleet.proxy.post("/v1/x").body == b"hi"
 
 
+def test_what_follows_an_answer_is_nobodys(fleet: Fleet) -> None:
+    def twice(call: Call) -> None:
+        call.send(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\noneHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo")
+
+    fleet.engine.script = twice
+    client = fleet.proxy.client()
+    for _ in range(3):
+        assert client.post("/v1/x").read().body == b"one"
+
+
 def test_streams_pass_chunk_by_chunk_as_they_come(fleet: Fleet) -> None:
     chunks = [b"data: {\xe2", b"\x82", b"\xac}\n", b"\n", b": keep-alive\n\n", b"data: [DONE]\n\n"]
     seen = [threading.Event() for _ in chunks]

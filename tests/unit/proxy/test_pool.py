@@ -45,6 +45,21 @@ def test_one_the_engine_closed_is_not_even_before_the_event_loop_knows(farewell:
         asyncio.run(scenario(listener))
 
 
+def test_a_connection_that_is_closed_at_once_was_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = EngineConnection.connection_made
+
+    def made_and_lost(self: EngineConnection, transport: asyncio.BaseTransport) -> None:
+        made(self, transport)
+        self.connection_lost(None)
+
+    monkeypatch.setattr(EngineConnection, "connection_made", made_and_lost)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        pytest.raises(ConnectionAbortedError, match="closed at once"),
+    ):
+        asyncio.run(_pooled(listener))
+
+
 def test_one_that_was_idle_for_too_long_is_closed() -> None:
     async def scenario(listener: socket.socket) -> None:
         pool, connection, engine_end = await _pooled(listener)

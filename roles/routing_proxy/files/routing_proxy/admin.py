@@ -6,12 +6,10 @@ import msgspec
 
 from . import errors
 from .fleet import Fleet
-from .http1 import Header, Request
+from .http1 import JSON, Request
 from .requests import Refusal
 from .routes import Api
 from .server import ClientConnection
-
-_JSON: Header = (b"Content-Type", b"application/json")
 
 
 class Admin:
@@ -32,7 +30,7 @@ class Admin:
             return
         if request.method != expected:
             client.respond(
-                405, [_JSON, (b"Allow", expected)], msgspec.json.encode({"error": f"use {expected.decode()}"})
+                405, [JSON, (b"Allow", expected)], msgspec.json.encode({"error": f"use {expected.decode()}"})
             )
         elif verb == "replicas":
             _answer(client, 200, self._fleet.replicas())
@@ -42,7 +40,7 @@ class Admin:
 
     def refuse(self, client: ClientConnection, refusal: Refusal) -> None:
         """Answer what could not be read as a request."""
-        client.respond(refusal.status, [_JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
+        client.respond(refusal.status, [JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
 
     def _drain(self, client: ClientConnection, name: str, wanted: bool, force: bool) -> None:
         member = self._fleet.members.get(name)
@@ -56,4 +54,4 @@ class Admin:
 
 
 def _answer(client: ClientConnection, status: int, content: object) -> None:
-    client.respond(status, [_JSON], msgspec.json.encode(content))
+    client.respond(status, [JSON], msgspec.json.encode(content))

@@ -8,14 +8,12 @@ from .auth import Keys
 from .config import Config
 from .fleet import Fleet
 from .forward import Forward
-from .http1 import Header, Request
+from .http1 import JSON, Request
 from .identity import Identity, identify
 from .metrics import CONTENT_TYPE, Metrics
 from .requests import Refusal
 from .routes import Api, Route, route
 from .server import ClientConnection
-
-_JSON: Header = (b"Content-Type", b"application/json")
 
 
 class App:
@@ -36,11 +34,11 @@ class App:
         if self._keys is not None and request.method != b"OPTIONS" and not self._keys.accept(request):
             self._turned_away(request, where, 401)
             # The engine's own words for this (vLLM with --api-key).
-            client.respond(401, [_JSON, (b"WWW-Authenticate", b"Bearer")], b'{"error":"Unauthorized"}')
+            client.respond(401, [JSON, (b"WWW-Authenticate", b"Bearer")], b'{"error":"Unauthorized"}')
         elif where.refused:
             self._turned_away(request, where, 403)
             message = "this route of the engine is for its developers and is not served here"
-            client.respond(403, [_JSON], errors.body(where.api, 403, message))
+            client.respond(403, [JSON], errors.body(where.api, 403, message))
         else:
             account = Account(self._metrics, request, where, self._config.log_requests)
             Forward(self._fleet, client, request, where, account).start(self._identify)
@@ -48,8 +46,9 @@ class App:
     def refuse(self, client: ClientConnection, refusal: Refusal) -> None:
         """Answer what could not be read as a request."""
         self._metrics.count(NOBODY, "other", refusal.status, NOBODY)
-        log.say(f"request refused with {refusal.status}: {refusal.message}")
-        client.respond(refusal.status, [_JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
+        if self._config.log_requests:
+            log.say(f"request refused with {refusal.status}: {refusal.message}")
+        client.respond(refusal.status, [JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
 
     def _identify(self, request: Request) -> Identity:
         session = request.noted.get(b"x-session-id")
@@ -66,9 +65,9 @@ class App:
 
     def _serve_own(self, client: ClientConnection, request: Request) -> None:
         if request.method not in (b"GET", b"HEAD"):
-            client.respond(405, [_JSON, (b"Allow", b"GET, HEAD")], b'{"detail":"Method Not Allowed"}')
+            client.respond(405, [JSON, (b"Allow", b"GET, HEAD")], b'{"detail":"Method Not Allowed"}')
         elif request.path == b"/metrics":
             client.respond(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
         else:
             alive, report = self._fleet.health()
-            client.respond(200 if alive else 503, [_JSON], msgspec.json.encode(report))
+            client.respond(200 if alive else 503, [JSON], msgspec.json.encode(report))

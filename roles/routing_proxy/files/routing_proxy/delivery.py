@@ -3,7 +3,7 @@
 from . import errors, log
 from .account import NOBODY, Account
 from .fleet import Fleet, Member
-from .http1 import Header
+from .http1 import JSON, Header
 from .identity import response_id_in
 from .routes import Route
 from .routing import Decision
@@ -79,7 +79,7 @@ class Delivery:
 
     def fail(self, status: int, message: str) -> None:
         """Answer with an error of the proxy's own."""
-        headers: list[Header] = [(b"Content-Type", b"application/json"), *self._labels()]
+        headers: list[Header] = [JSON, *self._labels()]
         if status == 503:
             headers.append((b"Retry-After", b"%d" % errors.RETRY_AFTER_SECONDS))
         self._close(status)

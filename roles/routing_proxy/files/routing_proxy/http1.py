@@ -11,6 +11,7 @@ HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer"
     b" transfer-encoding upgrade http2-settings".split()
 )
+JSON: Header = (b"Content-Type", b"application/json")
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 

@@ -1,6 +1,7 @@
 """The connections to one replica, kept for reuse."""
 
 import asyncio
+import errno
 from collections import deque
 from contextlib import suppress
 
@@ -60,11 +61,16 @@ class Pool:
             self._idle.popleft().abort()
 
     async def connect(self) -> EngineConnection:
-        """Open a connection; OSError (TimeoutError among them) when that can't be done within CONNECT_TIMEOUT."""
-        async with asyncio.timeout(self._connect_timeout):
-            _, connection = await self._loop.create_connection(
-                lambda: EngineConnection(self), self._backend.host, self._backend.port
-            )
+        """Open a connection; OSError when that can't be done within CONNECT_TIMEOUT, or when it is closed at once."""
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, connection = await self._loop.create_connection(
+                    lambda: EngineConnection(self), self._backend.host, self._backend.port
+                )
+        except TimeoutError:
+            raise ConnectionAbortedError(errno.ETIMEDOUT, "connection timed out") from None
+        if connection.closed:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "connection closed at once")
         return connection
 
     async def refuses(self) -> ConnectionRefusedError | None:
@@ -81,16 +87,16 @@ class Pool:
         return None
 
     async def fetch(self, path: str, seconds: float) -> tuple[int, bytes]:
-        """GET a path over a connection of its own; return status and body, OSError if they don't come in time."""
-        async with asyncio.timeout(seconds):
-            connection = await self.connect()
-            collector = _Collector()
-            try:
-                head = f"GET {path} HTTP/1.1\r\nHost: {self._backend.authority}\r\nConnection: close\r\n\r\n"
-                connection.send(head.encode(), b"", collector, keep=False)
+        """GET a path over a connection of its own; return status and body, TimeoutError if they don't come in time."""
+        connection = await self.connect()
+        collector = _Collector()
+        try:
+            head = f"GET {path} HTTP/1.1\r\nHost: {self._backend.authority}\r\nConnection: close\r\n\r\n"
+            connection.send(head.encode(), b"", collector, keep=False)
+            async with asyncio.timeout(seconds):
                 return await collector.result
-            finally:
-                connection.abort()
+        finally:
+            connection.abort()
 
 
 class _Collector:

@@ -63,7 +63,7 @@ class EngineConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self.idle_since = 0.0
         self._poll = select.poll()
-        self._closed = False
+        self.closed = False
         self._paused = False
         self._keep = True
         self._reset(head_only=False)
@@ -110,8 +110,8 @@ class EngineConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once; the reader hears no more."""
         self._reader = None
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             self.transport.abort()
 
     # The transport.
@@ -150,7 +150,7 @@ class EngineConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the reader how the answer ended."""
-        self._closed = True
+        self.closed = True
         self._owner.discard(self)
         reader, self._reader = self._reader, None
         if reader is None:
@@ -169,7 +169,7 @@ class EngineConnection(asyncio.Protocol):
         if self._head_only:
             # llhttp can't be told that a body will not follow, so it is still waiting for one.
             self._parser = httptools.HttpResponseParser(self)
-        reusable = self._reusable and self._keep and not problem and not self._closed
+        reusable = self._reusable and self._keep and not problem and not self.closed
         if reusable and self.transport.get_write_buffer_size() == 0:
             if self._paused:
                 self.resume()
@@ -178,6 +178,11 @@ class EngineConnection(asyncio.Protocol):
             self.abort()
 
     # The response parser's callbacks.
+
+    def on_message_begin(self) -> None:
+        """Refuse a second answer behind the first: whoever it is for, it is not for the next request."""
+        if self._complete:
+            raise ValueError("more than one answer")
 
     def on_status(self, reason: bytes) -> None:
         """Take the reason phrase, or a part of it."""
