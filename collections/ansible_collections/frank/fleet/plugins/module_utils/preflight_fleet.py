@@ -79,7 +79,7 @@ def _refuse(fleet: dict, reason: str, gpus: list[dict], report: Report) -> None:
         "shape tp2 is refused on this host",
         ", ".join(f"{short(gpu['address'])} ({gpu['verdict']})" for gpu in unfit) or "/sys/bus/pci/devices",
         f"{reason}. {_REFUSED}",
-        "; ".join([*fixes, "shape: auto in llm_fleet"]) + ". To have it all the same: -e llm_shape_override=true",
+        "; ".join([*fixes, "or shape: auto in llm_fleet"]) + ". To have tp2 all the same: -e llm_shape_override=true",
     )
 
 

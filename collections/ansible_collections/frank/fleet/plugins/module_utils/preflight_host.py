@@ -80,6 +80,10 @@ class Host:
         """Numbers of all groups that the user is in."""
         return set(os.getgrouplist(account.pw_name, account.pw_gid))
 
+    def owner(self, process: Path) -> int:
+        """Number of the user whose process this is, given as its folder in /proc."""
+        return process.stat().st_uid
+
     def denied(self, who: Identity, wanted: list[tuple[str, int]]) -> list[str]:
         """Those of the (path, mode) pairs that `who` may not access, tried as `who`: root may do anything.
 

@@ -51,7 +51,8 @@ def text_of(report: Report, host: str) -> str:
         heading = f"{host} is ready."
     if report.warnings:
         warnings = [_wrapped("- ", warning) for warning in report.warnings]
-        blocks.append("\n".join([f"{_count(report.warnings, 'warning')}, which stop nothing:", *warnings]))
+        stop = "stops" if len(warnings) == 1 else "stop"
+        blocks.append("\n".join([f"{_count(warnings, 'warning')}, which {stop} nothing:", *warnings]))
     return "\n\n".join([heading, *blocks])
 
 

@@ -38,16 +38,16 @@ def check_folders(host: Host, user: Identity, folders: dict[str, str], may_be_em
         if not here.is_dir():
             report.fault(
                 f"{path} is not a folder on this host",
-                f"{path}: {purpose}",
+                purpose,
                 "the engines mount it, and podman does not start a container whose mount is missing",
-                "sudo mount --all   (if its disk is missing; else put it there, or name another place in inventory/host_vars)",
+                "sudo mount --all   (a disk is missing? else put it there, or name its place in inventory/host_vars)",
             )
             continue
         names = sorted(entry.name for entry in here.iterdir())
         if not names and not _within(path, may_be_empty):
             report.fault(
                 f"{path} is empty",
-                f"{path}: {purpose}",
+                purpose,
                 "the engine would start without what it needs: an empty folder is often a disk that is not mounted",
                 f"findmnt --target {shlex.quote(path)}   (mount or fill it; or list it in host_preflight_may_be_empty)",
             )

@@ -117,7 +117,7 @@ def _serves(host: Host, uid: int) -> bool:
     """True if a container of the user runs: each has a conmon process beside it."""
     for process in host.path("/proc").glob("[0-9]*"):
         try:
-            if process.stat().st_uid == uid and (process / "comm").read_text().strip() == "conmon":
+            if host.owner(process) == uid and (process / "comm").read_text().strip() == "conmon":
                 return True
         except OSError:
             continue  # The process ended meanwhile.

@@ -95,9 +95,14 @@ options:
     type: float
     required: true
   caches:
-    description: Room in GiB by folder. C(~) is the service user's home.
-    type: dict
-    default: {}
+    description: Folders of the engines' caches. C(~) is the service user's home.
+    type: list
+    elements: str
+    default: []
+  cache_gib:
+    description: Room in GiB for each of O(caches).
+    type: float
+    default: 0
   admin_port:
     description: Port of the proxy's admin interface.
     type: int
@@ -217,7 +222,8 @@ def look(host: Host, options: dict) -> Report:
     folders.update(dict.fromkeys(options["folders"], "mounted by every engine"))
     check_folders(host, user, folders, options["may_be_empty"], report)
     check_memory(host, targets, report)
-    check_space(host, user, options["image"], options["image_gib"], options["caches"], report)
+    room = dict.fromkeys(options["caches"], options["cache_gib"])
+    check_space(host, user, options["image"], options["image_gib"], room, report)
     check_clock(options["controller_time"], time.time(), report)
     return report
 
@@ -241,7 +247,8 @@ def main() -> None:
             "may_be_empty": {"type": "list", "elements": "path", "default": []},
             "image": {"type": "str", "required": True},
             "image_gib": {"type": "float", "required": True},
-            "caches": {"type": "dict", "default": {}},
+            "caches": {"type": "list", "elements": "str", "default": []},
+            "cache_gib": {"type": "float", "default": 0},
             "admin_port": {"type": "int", "required": True},
             "controller_time": {"type": "int"},
         },
