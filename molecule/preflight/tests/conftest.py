@@ -25,8 +25,9 @@ def playbook(request: pytest.FixtureRequest) -> Run:
 
     def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, name, *arguments]
-        # Not the configuration that Molecule has made for itself.
-        environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        # Not the configuration, nor the colours, that Molecule has made for itself.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        environment["ANSIBLE_CONFIG"] = str(PROJECT / "ansible.cfg")
         return subprocess.run(
             command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=180, check=False
         )
