@@ -4,6 +4,7 @@ Every workload here is a list of loops: a cold burst is sixteen loops of one tur
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -117,15 +118,52 @@ async def _converse(
 ) -> None:
     """Hold one conversation, adding to `messages`."""
     for number in range(1, loop.turns + 1):
-        started = time.monotonic() - began
-        if started > loop.until:
+        if time.monotonic() - began > loop.until:
             return
-        messages.append(loop.ask(number))
-        answer = await client.ask(messages, loop.answer_tokens)
-        note(Turn(
-            loop.name, loop.family or loop.name, number, started, answer.ttft, answer.seconds, answer.prompt_tokens,
-            answer.cached_tokens, answer.output_tokens, answer.replica, answer.decision, answer.error,
-        ))  # fmt: skip
-        if answer.error:
+        turn = await _take_turn(client, loop, number, messages, began)
+        note(turn)
+        if turn.error:
             return
-        messages.append({"role": "assistant", "content": answer.text})
+
+
+async def _take_turn(client: Client, loop: Loop, number: int, messages: list[Message], began: float) -> Turn:
+    """Send one turn; add it and its answer to `messages`."""
+    messages.append(loop.ask(number))
+    started = time.monotonic() - began
+    answer = await client.ask(messages, loop.answer_tokens)
+    messages.append({"role": "assistant", "content": answer.text})
+    return Turn(
+        loop.name, loop.family or loop.name, number, started, answer.ttft, answer.seconds, answer.prompt_tokens,
+        answer.cached_tokens, answer.output_tokens, answer.replica, answer.decision, answer.error,
+    )  # fmt: skip
+
+
+async def run_rounds(
+    client: Client, loops: Sequence[Loop], rng: random.Random, burst: bool = False,
+    on_turn: Callable[[Turn], None] | None = None,
+) -> list[Turn]:  # fmt: skip
+    """Run the loops turn by turn, one request at a time, each round in another order, and return the turns.
+
+    The order must change: with an even number of loops in a fixed one, a bare counter pins each to a replica by
+    accident. `burst` sends the first turns all at once. `start`, `until`, `after` and `fork` are ignored; a loop ends
+    at its first failed turn.
+    """
+    began = time.monotonic()
+    turns: list[Turn] = []
+    transcripts = {loop.name: loop.opening() for loop in loops}
+
+    async def take(loop: Loop, number: int) -> None:
+        turns.append(await _take_turn(client, loop, number, transcripts[loop.name], began))
+        if on_turn:
+            on_turn(turns[-1])
+
+    for number in range(1, max(loop.turns for loop in loops) + 1):
+        failed = {turn.loop for turn in turns if turn.error}
+        order = [loop for loop in loops if number <= loop.turns and loop.name not in failed]
+        rng.shuffle(order)
+        if number == 1 and burst:
+            await asyncio.gather(*(take(loop, number) for loop in order))
+        else:
+            for loop in order:
+                await take(loop, number)
+    return turns

@@ -10,11 +10,11 @@ from typing import Any
 
 from bench.harness.loops import Turn
 from bench.harness.report import table, write_json
+from bench.proxy_overhead.processes import ChildError
 from routing_proxy.routing import POLICIES
 
 from . import report
 from .experiment import TooSlowError, through_proxy, virtually
-from .fleet import ChildError
 from .policies import VARIANTS
 from .summary import Summary, summarize
 from .workloads import Workload, all_workloads
@@ -22,8 +22,8 @@ from .workloads import Workload, all_workloads
 DESCRIPTION = """Runs each policy on each workload: simulated replicas and the real proxy, started afresh for every run
 so that caches are cold. Prints what was measured on two R9700 beside what comes out here. Seconds are seconds of model
 time. The column `virtual` is the same workload on pure engines in virtual time, without processes: where the two
-differ by much, this machine did not keep up (or the workload is chaotic, as the overload is). Exit code 1 if the order of the
-policies is another than on the cards, 2 if the machine is too slow or something does not start."""
+differ by much, this machine did not keep up (or the workload is chaotic, as the overload is). Exit code 1 if the order
+of the policies is another than on the cards, 2 if the machine is too slow or something does not start."""
 
 
 def main() -> int:
@@ -79,16 +79,20 @@ def _virtual(workload: Workload, policies: tuple[str, ...]) -> dict[str, Summary
 
 
 def _print_variants(workloads: list[Workload]) -> dict[str, dict[str, float]]:
-    """Print all policies and variants in virtual time by each workload's headline, and return the figures."""
-    policies = (*POLICIES, *VARIANTS)
-    figures: dict[str, dict[str, float]] = {}
-    for workload in workloads:
-        summaries = _virtual(workload, policies)
-        if summaries:
-            figures[workload.name] = {name: summary.headline(workload.headline) for name, summary in summaries.items()}
-    rows = [[name, *(f"{row[policy]:.2f}" for policy in policies)] for name, row in figures.items()]
-    print("Variants in virtual time, seconds (burst: span; turns-*: warm TTFT; others: median turn)")
-    print(table(["workload", *policies], rows), "\n")
+    """Print all policies and variants in virtual time, and return each workload's headlines."""
+    names = (*POLICIES, *VARIANTS)
+    summaries = {workload.name: (workload, _virtual(workload, names)) for workload in workloads if not workload.kill_at}
+    figures = {
+        name: {policy: summary.headline(workload.headline) for policy, summary in row.items()}
+        for name, (workload, row) in summaries.items()
+    }
+    worst = {name: {policy: summary.worst for policy, summary in row.items()} for name, (_, row) in summaries.items()}
+    for title, cells in (
+        ("Variants in virtual time, seconds (burst: span; turns-*: warm TTFT; others: median turn)", figures),
+        ("The longest turn of each, seconds", worst),
+    ):
+        rows = [[name, *(f"{row[policy]:.2f}" for policy in names)] for name, row in cells.items()]
+        print(f"{title}\n{table(['workload', *names], rows)}\n")
     return figures
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 
 import aiohttp
 from bench.proxy_overhead.peers import PROXY_PATH, REPOSITORY, python_env
-from bench.proxy_overhead.processes import Child, ChildError, free_ports
+from bench.proxy_overhead.processes import Child, free_ports
 from bench.proxy_soak.replicas import wait_up
 from engine_simulator.deployment import DEPLOYED_FLAGS
 
@@ -82,6 +82,3 @@ class SimulatedFleet:
         children: Sequence[Child] = [*([self._proxy] if hasattr(self, "_proxy") else []), *self.engines.values()]
         for child in children:
             await asyncio.to_thread(child.stop)
-
-
-__all__ = ["ChildError", "SimulatedFleet", "start_proxy"]

@@ -60,11 +60,11 @@ def results_table(workload: Workload, summaries: Iterable[Summary], virtual: Map
         exact = f"{virtual[each.policy].headline(workload.headline):.2f}" if each.policy in virtual else "-"
         spread = "/".join(map(str, each.spread.values()))
         rows.append([
-            each.policy, f"{each.span:.1f}", f"{each.first:.2f}", f"{each.warm:.2f}", f"{each.latency:.2f}",
+            each.policy, f"{each.span:.1f}", f"{each.first:.2f}", f"{each.warm:.2f}", f"{each.latency:.2f}", f"{each.worst:.1f}",
             f"{each.cached:.0%}", spread, f"{each.failed}/{each.requests}", f"{each.headline(workload.headline):.2f}",
             exact,
         ])  # fmt: skip
-    head = ["policy", "span s", "first TTFT", "warm TTFT", "turn s", "cached", "spread", "failed"]
+    head = ["policy", "span s", "first TTFT", "warm TTFT", "turn s", "worst s", "cached", "spread", "failed"]
     return f"{workload.title}\n" + table([*head, workload.headline, "virtual"], rows)
 
 

@@ -16,6 +16,7 @@ class Summary:
         first: median TTFT of first turns.
         warm: mean TTFT of later turns; it, not the median, shows one cold prefill in three.
         latency: median time of a whole turn.
+        worst: the longest turn.
         cached: share of all prompt tokens of later turns that came from a cache.
         spread: requests a replica got, by name.
         failed: requests without a whole answer.
@@ -26,6 +27,7 @@ class Summary:
     first: float
     warm: float
     latency: float
+    worst: float
     cached: float
     spread: dict[str, int]
     failed: int
@@ -53,6 +55,7 @@ def summarize(policy: str, turns: Sequence[Turn], time_scale: float = 1.0) -> Su
         first=median([turn.ttft for turn in whole if turn.number == 1] or [0.0]) / time_scale,
         warm=fmean(turn.ttft for turn in later) / time_scale,
         latency=median(turn.seconds for turn in whole) / time_scale,
+        worst=max(turn.seconds for turn in whole) / time_scale,
         cached=sum(turn.cached_tokens or 0 for turn in later) / max(1, prompt_tokens),
         spread=dict(sorted(spread.items())),
         failed=len(turns) - len(whole),

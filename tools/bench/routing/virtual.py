@@ -1,4 +1,4 @@
-"""The same workloads on pure engines in virtual time, with the proxy's own router: exact, and minutes become seconds."""
+"""The same workloads on pure engines in virtual time, with the proxy's own router: exact and fast."""
 
 import heapq
 import itertools

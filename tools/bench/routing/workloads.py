@@ -41,7 +41,7 @@ def burst() -> Workload:
     """
     head = document("shared head", 11_300)
     loops = [
-        Loop(f"cold-{n}", "cold", document=head + document(f"cold {n}", 3600), answer_tokens=64) for n in range(16)
+        Loop(f"cold-{n:02}", "cold", document=head + document(f"cold {n}", 3600), answer_tokens=64) for n in range(16)
     ]
     return Workload("burst", "cold burst: 16 prompts of 15k tokens that begin alike", loops, "span")
 
@@ -114,7 +114,7 @@ def dead_replica() -> Workload:
 MEASURED = (burst, lambda: turns(90_000), lambda: turns(15_000), overload)
 """Workloads whose figures are on record, and the sequential turns at the size that explains those figures."""
 UNMEASURED = (
-    shared_system, lambda: forks(2, 4), lambda: forks(1, 8), lambda: interactive(2, 4), lambda: interactive(3, 6),
+    shared_system, lambda: forks(2, 4), lambda: forks(1, 8), lambda: forks(2, 6), lambda: interactive(2, 4), lambda: interactive(3, 6),
     dead_replica,
 )  # fmt: skip
 
