@@ -59,7 +59,8 @@ def test_an_archive_without_the_source_is_a_failure(host: FakeHost) -> None:
 
 
 def test_a_missing_archive_is_named(host: FakeHost) -> None:
-    assert "/nowhere.tar" in host.error("image_tag", source=SOURCE, target=TARGET, archive="/nowhere.tar")
+    message = host.error("image_tag", source=SOURCE, target=TARGET, archive="/nowhere.tar")
+    assert "/nowhere.tar" in message and "copy it there" in message
 
 
 def test_a_pull_brings_the_newer_image(host: FakeHost) -> None:

@@ -81,6 +81,7 @@ def running(host: FakeHost) -> FakeHost:
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     pause = time.sleep
     monkeypatch.setattr(service.time, "sleep", lambda seconds: pause(min(seconds, 0.01)))
+    monkeypatch.setattr(service, "TIMEOUT", 5)
 
 
 def arguments(**changes: Any) -> dict[str, Any]:
@@ -174,6 +175,21 @@ def test_a_unit_that_still_loads_is_waited_for(running: FakeHost) -> None:
     assert result["changed"] is False and running.changes() == []
 
 
+def test_a_unit_whose_container_is_still_to_come_is_waited_for(running: FakeHost) -> None:
+    container = {"ImageID": "i1", "Labels": {"io.frank-fleet.spec": "s1"}}
+    looks = [{}, {}, {"ActiveState": "active", "SubState": "running", "container": container}]
+    running.set(containers=[])
+    running.unit(SERVICE, ActiveState="activating", SubState="start-pre", script=looks)
+    result = running.ok("quadlet_service", **arguments())
+    assert result["changed"] is False and running.changes() == []
+
+
+def test_a_unit_that_ends_up_without_a_container_is_a_failure(running: FakeHost) -> None:
+    running.set(containers=[])
+    running.unit(SERVICE, ActiveState="activating", script=[{}, {"ActiveState": "active", "SubState": "exited"}])
+    assert "none of its containers runs" in running.error("quadlet_service", **arguments())
+
+
 def test_a_restart_is_over_only_when_the_new_invocation_runs(running: FakeHost, engine: Engine) -> None:
     """The old engine answers until systemd has stopped it: its answers must not count."""
     running.set(images={IMAGE: "i2"})
@@ -253,7 +269,7 @@ def test_a_failed_start_tells_state_journal_and_meaning(running: FakeHost) -> No
     failing(running)
     running.set(journal=f"loading\n{KV_TOO_SMALL}\nEngine core died")
     result = running.run("quadlet_service", **arguments())
-    assert result["failed"]
+    assert result["failed"] and result["msg"].startswith("a.service failed. ")
     assert "State: failed/failed, result exit-code" in result["msg"] and "Engine core died" in result["msg"]
     assert "MAXLEN=262144 needs 9.61 GiB and this card has 5.14 GiB" in result["meaning"]
 

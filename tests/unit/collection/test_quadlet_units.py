@@ -314,6 +314,13 @@ def test_owners_do_not_see_each_other(host: FakeHost) -> None:
     assert set(json.loads(host.manifest.read_text())["owners"]) == {"replicas", "proxy"}
 
 
+def test_a_unit_that_changes_owner_has_one(host: FakeHost) -> None:
+    install(host, a=text())
+    host.ok("quadlet_units", **{**arguments(host, a=text()), "owner": "proxy"})
+    owners = json.loads(host.manifest.read_text())["owners"]
+    assert {owner: list(units) for owner, units in owners.items()} == {"proxy": ["a.container"]}
+
+
 @pytest.mark.parametrize(
     ("units", "fault"),
     [

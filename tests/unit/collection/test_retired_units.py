@@ -239,6 +239,7 @@ def test_odd_names_are_handled(host: FakeHost, name: str) -> None:
 def test_a_trash_on_another_file_system_gets_everything(deployed: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     (deployed.path / f"{NAME}.d").mkdir()
     (deployed.path / f"{NAME}.d/10.conf").write_text("drop-in")
+    (deployed.path / f"{NAME}.d/20.conf").symlink_to("/nowhere")
     (deployed.path / "sub").mkdir()
     (deployed.path / "sub" / NAME).symlink_to("/nowhere")
     rename = Path.rename
@@ -250,7 +251,12 @@ def test_a_trash_on_another_file_system_gets_everything(deployed: FakeHost, monk
 
     monkeypatch.setattr(Path, "rename", across)
     retire(deployed)
-    assert trashed(deployed) == {NAME: TEXT, f"{NAME}.d/10.conf": "drop-in", f"sub/{NAME}": "/nowhere"}
+    assert trashed(deployed) == {
+        NAME: TEXT,
+        f"{NAME}.d/10.conf": "drop-in",
+        f"{NAME}.d/20.conf": "/nowhere",
+        f"sub/{NAME}": "/nowhere",
+    }
     assert list(deployed.path.rglob("*")) == [deployed.path / "sub"]
 
 
