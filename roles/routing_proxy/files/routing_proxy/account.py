@@ -49,7 +49,8 @@ class Account:
         self._sent += sum(map(len, pieces))
         if not self._stream:
             return
-        self._tail = (self._tail + pieces[-1][-4:])[-4:]
+        last = pieces[-1]
+        self._tail = last if len(last) > 3 else self._tail[-4:] + last
         if self._first_token is None and any(b"data:" in piece for piece in pieces):
             self._first_token = time.monotonic() - self._request.started
 
