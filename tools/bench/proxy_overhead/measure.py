@@ -17,6 +17,7 @@ POOL_CONVERSATIONS = {1_000: 256, 20_000: 64, 400_000: 12}
 MEMORY_CONVERSATIONS = 10_000
 MEMORY_TURNS = 10
 MEMORY_STEPS = 10
+MEMORY_ROUNDS = 3
 MEMORY_CONNECTIONS = 16
 
 
@@ -108,15 +109,15 @@ def measure(plan: Plan, wrk: str, peers: Sequence[Peer], pools: dict[int, Path])
 
 
 def measure_memory(wrk: str, peer: Peer, scratch: Path) -> list[tuple[int, float]]:
-    """Send `peer` 100,000 requests of 10,000 conversations, then half of them again, which should add no memory.
+    """Send `peer` the 100,000 requests of 10,000 conversations, MEMORY_ROUNDS times over.
 
-    Returns (requests so far, RSS in MB) at the start and after each tenth of the 100,000.
+    Returns (requests so far, RSS in MB) at the start and after each MEMORY_STEPS-th of a round.
     """
     per_step = MEMORY_CONVERSATIONS // MEMORY_STEPS
-    progress(f"memory of {peer.name}: {MEMORY_CONVERSATIONS:,} conversations of {MEMORY_TURNS} turns, about 30 s")
+    progress(f"memory of {peer.name}: {MEMORY_ROUNDS} x {MEMORY_CONVERSATIONS:,} conversations, about 40 s")
     seen = [(0, peer.child.rss_mb())]
     pool = scratch / "bodies-memory"
-    for step in [*range(MEMORY_STEPS), *range(MEMORY_STEPS // 2)]:
+    for step in [*range(MEMORY_STEPS)] * MEMORY_ROUNDS:
         bodies.write_pool(pool, 1_500, 2 * MEMORY_TURNS, range(step * per_step, (step + 1) * per_step), MEMORY_TURNS)
         load = run_wrk(wrk, peer.port, pool, MEMORY_CONNECTIONS, 60, limit=per_step * MEMORY_TURNS)
         seen.append((seen[-1][0] + load.requests, peer.child.rss_mb()))
