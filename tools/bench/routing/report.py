@@ -59,11 +59,16 @@ def results_table(workload: Workload, summaries: Iterable[Summary], virtual: Map
     for each in summaries:
         exact = f"{virtual[each.policy].headline(workload.headline):.2f}" if each.policy in virtual else "-"
         spread = "/".join(map(str, each.spread.values()))
-        rows.append([
-            each.policy, f"{each.span:.1f}", f"{each.first:.2f}", f"{each.warm:.2f}", f"{each.latency:.2f}", f"{each.worst:.1f}",
-            f"{each.cached:.0%}", spread, f"{each.failed}/{each.requests}", f"{each.headline(workload.headline):.2f}",
-            exact,
-        ])  # fmt: skip
+        figures = (
+            f"{each.span:.1f}",
+            f"{each.first:.2f}",
+            f"{each.warm:.2f}",
+            f"{each.latency:.2f}",
+            f"{each.worst:.1f}",
+        )
+        failed = f"{each.failed}/{each.requests}"
+        headline = f"{each.headline(workload.headline):.2f}"
+        rows.append([each.policy, *figures, f"{each.cached:.0%}", spread, failed, headline, exact])
     head = ["policy", "span s", "first TTFT", "warm TTFT", "turn s", "worst s", "cached", "spread", "failed"]
     return f"{workload.title}\n" + table([*head, workload.headline, "virtual"], rows)
 

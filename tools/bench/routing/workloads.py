@@ -114,8 +114,8 @@ def dead_replica() -> Workload:
 MEASURED = (burst, lambda: turns(90_000), lambda: turns(15_000), overload)
 """Workloads whose figures are on record, and the sequential turns at the size that explains those figures."""
 UNMEASURED = (
-    shared_system, lambda: forks(2, 4), lambda: forks(1, 8), lambda: forks(2, 6), lambda: interactive(2, 4), lambda: interactive(3, 6),
-    dead_replica,
+    shared_system, lambda: forks(2, 4), lambda: forks(1, 8), lambda: forks(2, 6),
+    lambda: interactive(2, 4), lambda: interactive(3, 6), dead_replica,
 )  # fmt: skip
 
 
