@@ -2,11 +2,12 @@
 
 import json
 import random
+import threading
 from collections import Counter
 
 import pytest
 from proxy_process import ProxyProcess
-from stub_engine import StubEngine
+from stub_engine import Call, StubEngine
 
 SYSTEM = {"role": "system", "content": "You are careful. " * 1800}  # 30 kB, far more than AFFINITY_BYTES
 CONVERSATIONS = 16
@@ -27,6 +28,16 @@ def body(conversation: int, turn: int, system: bool) -> bytes:
 def test_burst_and_turns(replicas: int, system: bool) -> None:
     engines = [StubEngine(f"frank-medium-{letter}").start() for letter in "abc"[:replicas]]
     proxy = ProxyProcess(engines)
+    everyone = threading.Event()
+
+    def prefill(call: Call) -> None:
+        if sum(len(engine.requests) for engine in engines) == CONVERSATIONS:
+            everyone.set()
+        everyone.wait(20)
+        call.answer()
+
+    for engine in engines:
+        engine.script = prefill
     try:
         proxy.start()
         clients = [
