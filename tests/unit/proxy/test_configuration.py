@@ -125,6 +125,13 @@ def test_a_socket_from_systemd_is_served() -> None:
         process.wait(10)
 
 
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_here_is_one_line_and_exit_code_1(host: str) -> None:
+    result = run_once(BACKENDS=BACKENDS, HOST=host, PORT=str(free_port()))
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1), result.stderr
+    assert f"HOST: cannot listen on {host}:" in result.stderr
+
+
 @pytest.mark.parametrize("variable", ["PORT", "ADMIN_PORT"])
 def test_a_port_in_use_is_one_line_and_exit_code_1(variable: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

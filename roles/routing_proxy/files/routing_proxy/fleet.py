@@ -13,7 +13,10 @@ from .metrics import Metrics
 from .pool import Pool
 from .progress import Progress
 from .replicas import Replica, State
-from .routing import Choice, Router
+from .routing import Choice, Decision, Router
+
+# A replica that gets no new conversations in these states, but answers for what it has.
+_STILL_ANSWERS = (State.DRAINING, State.STALLED)
 
 
 class Work(Protocol):
@@ -72,13 +75,28 @@ class Fleet:
         }
         self._in_flight = dict.fromkeys(self.members, 0)
         self._up: tuple[str, ...] = ()
+        # Replicas that a health check took out and that no request has had to do without yet, with the reason.
+        self._missing: dict[str, str] = {}
         metrics.gauges = self._gauges
 
     # Requests.
 
     def choose(self, identity: Identity, tried: Collection[str]) -> Choice | None:
         """Return where a request goes, never to a replica it `tried`; None when no replica is worth a try."""
-        return self.router.choose(identity, self.candidates(tried), self._in_flight)
+        maker = self.router.owner(identity)
+        if maker is not None and maker not in tried and self.members[maker].replica.state in _STILL_ANSWERS:
+            # Only it has the response; another engine's "not found" would be wrong.
+            return Choice(maker, Decision.PINNED)
+        choice = self.router.choose(identity, self.candidates(tried), self._in_flight)
+        if choice is not None and self._missing:
+            self._tell_missing(choice.replica)
+        return choice
+
+    def _tell_missing(self, following: str) -> None:
+        """Leave the failover line of replicas that a health check took out before a request could find out."""
+        for name, reason in self._missing.items():
+            log.failover(name, reason, following)
+        self._missing.clear()
 
     def candidates(self, tried: Collection[str]) -> tuple[str, ...]:
         """Return the replicas a request may go to: those that are up; if there is none, the least bad ones."""
@@ -109,6 +127,7 @@ class Fleet:
 
     def check_passed(self, member: Member) -> None:
         """A health check was answered well."""
+        self._missing.pop(member.name, None)
         self._note(member, member.replica.check_passed(time.time()))
 
     def check_failed(self, member: Member, problem: str | OSError) -> None:
@@ -118,7 +137,10 @@ class Fleet:
         # Nothing can be sent to a port that refuses; a replica too slow for a check may still be able to serve.
         reachable = isinstance(problem, str | TimeoutError)
         reason = problem if isinstance(problem, str) else sockets.problem(problem)
+        served = member.name in self._up
         self._note(member, member.replica.check_failed(reason, reachable, time.time()))
+        if served and member.name not in self._up:
+            self._missing[member.name] = reason
 
     def connect_failed(self, member: Member, problem: OSError) -> None:
         """A connection could not be made: no request goes there until a health check passes."""

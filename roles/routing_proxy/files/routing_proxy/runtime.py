@@ -1,6 +1,7 @@
 """The running proxy: sockets, background tasks, signals, and the way down."""
 
 import asyncio
+import errno
 import gc
 import math
 import os
@@ -107,7 +108,12 @@ class Runtime:
                 return await loop.create_server(connection, sock=inherited, backlog=_BACKLOG, start_serving=False)
             return await loop.create_server(connection, host, port, backlog=_BACKLOG, start_serving=False)
         except OSError as error:
-            raise BindError(f"{variable}: cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
+            is_name = isinstance(error, socket.gaierror)
+            if is_name or error.errno == errno.EADDRNOTAVAIL:
+                variable = "HOST"
+            # uvloop puts the address into the error's own text.
+            reason = error.strerror if is_name else os.strerror(error.errno or 0)
+            raise BindError(f"{variable}: cannot listen on {host}:{port}: {reason}") from None
 
     async def _shut_down(self, servers: list[AbstractServer], fleet: Fleet) -> None:
         """Stop accepting, let what is in flight finish within SHUTDOWN_TIMEOUT, then break off what is left."""
