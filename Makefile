@@ -26,3 +26,17 @@ bench-proxy: setup ## What the proxy costs beside nginx and the Rust routers (ab
 
 soak-proxy: setup ## 2,000 requests through the proxy while replicas are killed (about a minute)
 	@PYTHONPATH=tools python -m bench.proxy_soak
+
+.PHONY: calibration bench-routing bench-real
+
+calibration: setup ## What was measured on the cards, beside what the engine simulator makes of it (a second)
+	@PYTHONPATH=tools python -m engine_simulator.calibration
+
+bench-routing: setup ## The routing policies on simulated cards behind the real proxy (about 6 minutes)
+	@pip install --quiet --disable-pip-version-check -r requirements-bench.txt
+	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.routing --json .cache/bench/routing.json
+	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.routing.pictures .cache/bench/routing.json .cache/bench
+
+bench-real: setup ## The same on two real vLLM CPU engines (about 5 minutes, as long again to install; 2.5 GB)
+	@tools/bench/real/install $(HOME)/.cache/frank-fleet/real-vllm-venv
+	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.real --json .cache/bench/real.json

@@ -34,10 +34,10 @@ def test_turns_are_sized_in_tokens_pinned_and_cached(
     fleet: SimulatedFleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "turns.json"
-    flags = ["--families", "2", "--context", "6000", "--turns", "3", "--question", "100", "--answer", "8"]
+    flags = ["--families", "3", "--in-order", "--context", "6000", "--turns", "3", "--question", "100", "--answer", "8"]
     assert main(["turns", "--endpoint", f"{fleet.url}/v1/", *flags, "--json", str(out)]) == 0
     turns = result(out)["turns"]
-    assert len(turns) == 6
+    assert len(turns) == 9
     assert all(6000 < turn["prompt_tokens"] < 6600 for turn in turns)
     homes = {turn["family"]: turn["replica"] for turn in turns if turn["number"] == 1}
     assert {turn["replica"] == homes[turn["family"]] for turn in turns} == {True}

@@ -16,12 +16,15 @@ class Script:
     def __init__(self, reply: Callable[[list[Message]], Answer] | None = None) -> None:
         self.sent: list[list[Message]] = []
         self.together = self.most_together = 0
+        self.together_by_length: dict[int, int] = {}
         self._reply = reply or (lambda messages: Answer(0.1, 0.2, text=f"answer {len(messages)}"))
 
     async def ask(self, messages: list[Message], max_tokens: int) -> Answer:
         self.sent.append(list(messages))
         self.together += 1
         self.most_together = max(self.most_together, self.together)
+        length = len(messages)
+        self.together_by_length[length] = max(self.together_by_length.get(length, 0), self.together)
         await asyncio.sleep(0)
         self.together -= 1
         return self._reply(messages)
@@ -83,7 +86,7 @@ def test_only_the_first_round_is_a_burst() -> None:
     script = Script()
     loops = [Loop(name, turns=2) for name in "abc"]
     asyncio.run(run_rounds(cast(Client, script), loops, random.Random(1), burst=True))
-    assert script.most_together == 3
+    assert script.together_by_length == {1: 3, 3: 1}
     alone = Script()
     asyncio.run(run_rounds(cast(Client, alone), loops, random.Random(1)))
     assert alone.most_together == 1

@@ -62,8 +62,10 @@ def base_url(text: str) -> str:
 class Client:
     """Sends chats to one endpoint. Use as an asynchronous context manager."""
 
-    def __init__(self, endpoint: Endpoint, timeout: float = ANSWER_TIMEOUT) -> None:
+    def __init__(self, endpoint: Endpoint, timeout: float = ANSWER_TIMEOUT, ignore_eos: bool = False) -> None:
+        """`ignore_eos` makes answers as long as they may be; only vLLM knows it, so other endpoints may refuse it."""
         self.endpoint = endpoint
+        self._extra = {"ignore_eos": True} if ignore_eos else {}
         self._timeout = timeout
 
     async def __aenter__(self) -> "Client":
@@ -84,7 +86,7 @@ class Client:
         """Stream one chat to its end. Never raises for what the endpoint does: that is in the answer's `error`."""
         body = json.dumps({
             "model": self.endpoint.model, "messages": messages, "max_tokens": max_tokens, "temperature": 0,
-            "stream": True, "stream_options": {"include_usage": True},
+            "stream": True, "stream_options": {"include_usage": True}, **self._extra,
         }).encode()  # fmt: skip
         reading = _Reading(time.monotonic())
         try:

@@ -48,6 +48,22 @@ def policies(figures: Mapping[str, Mapping[str, float]], title: str, unit: str, 
     return save(figure, target)
 
 
+def turns_over_time(runs: Sequence[Mapping[str, Any]], time_scale: float, target: Path) -> Path:
+    """Draw how long each turn took and when it began: one panel for each run (a policy's turns); return `target`."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(1, len(runs), figsize=(4 * len(runs), 3.4), sharey=True, squeeze=False)
+    for axis, run in zip(axes[0], runs, strict=True):
+        for family, turns in _by(run["turns"], "family").items():
+            began = [turn["started"] / time_scale for turn in turns]
+            took = [turn["seconds"] / time_scale for turn in turns]
+            axis.plot(began, took, marker="o", ms=4, label=family)
+        axis.set(title=f"{run['workload']}: {run['policy']}", xlabel="began, s")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("time of the turn, s")
+    axes[0][0].legend(fontsize=8)
+    return save(figure, target)
+
+
 def _pyplot() -> Any:
     """matplotlib, imported here because only plots need it: a host that measures has no use for it."""
     try:

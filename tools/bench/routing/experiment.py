@@ -26,7 +26,7 @@ async def through_proxy(workload: Workload, policy: str, time_scale: float) -> l
     """
     with tempfile.TemporaryDirectory(prefix="bench-routing-") as folder:
         async with SimulatedFleet(policy, workload.cards, time_scale, Path(folder)) as fleet:
-            async with Client(Endpoint(fleet.url, MODEL)) as client:
+            async with Client(Endpoint(fleet.url, MODEL), ignore_eos=True) as client:
                 loops = [scaled(loop, time_scale) for loop in workload.loops]
                 serving = asyncio.create_task(run(client, loops))
                 if workload.kill_at is not None:
