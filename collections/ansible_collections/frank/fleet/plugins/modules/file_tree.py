@@ -50,11 +50,15 @@ removed:
   returned: always
 """
 
-import os
-import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.frank.fleet.plugins.module_utils.files import (
+    UnsafePathError,
+    refuse_links,
+    sweep_temporaries,
+    write_atomically,
+)
 
 
 def wanted_mode(text):
@@ -74,28 +78,30 @@ def is_current(path, text):
     return current_text(path) == text and (path.stat().st_mode & 0o7777) == wanted_mode(text)
 
 
-def write_atomically(path, text):
-    """Replace ``path`` in one step, so that a reader, or an interrupted run, sees the old file or the new one."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".file_tree-", suffix=".tmp", dir=str(path.parent))
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fchmod(stream.fileno(), wanted_mode(text))
-            os.fsync(stream.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink()
-        raise
-
-
 def strangers(root, files):
-    """Files below ``root`` that are not in the set; compiled Python is a cache of the set and left alone."""
+    """Files below `root` that are not in the set; compiled Python is a cache of the set and left alone."""
     if not root.is_dir():
         return []
     found = (item.relative_to(root).as_posix() for item in root.rglob("*") if not item.is_dir() or item.is_symlink())
     return sorted(name for name in found if name not in files and "__pycache__" not in name.split("/"))
+
+
+def refuse_unsafe(root, files):
+    """Raise UnsafePathError where writing the set would leave `root` or follow a link."""
+    for name in files:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UnsafePathError(f"{name} leads out of {root}")
+        refuse_links((root / name).parent)
+
+
+def install(root, files, removed):
+    """Write the set and remove what does not belong to it."""
+    for name, text in files.items():
+        write_atomically(root / name, text, wanted_mode(text))
+    for name in removed:
+        (root / name).unlink()
+    for folder in {(root / name).parent for name in files}:
+        sweep_temporaries(folder)
 
 
 def main():
@@ -105,22 +111,28 @@ def main():
         supports_check_mode=True,
     )
     root, files = Path(module.params["dest"]), module.params["files"]
-    unsafe = [name for name in files if Path(name).is_absolute() or ".." in Path(name).parts]
-    if unsafe:
-        module.fail_json(msg=f"these paths leave {root}: {', '.join(unsafe)}")
-    written = [name for name, text in files.items() if not is_current(root / name, text)]
+    try:
+        refuse_unsafe(root, files)
+    except UnsafePathError as error:
+        module.fail_json(msg=str(error))
+    written = {name: text for name, text in files.items() if not is_current(root / name, text)}
     removed = strangers(root, files)
     diff = [
-        {"before_header": str(root / name), "after_header": str(root / name),
-         "before": current_text(root / name) or "", "after": files.get(name, "")}
-        for name in written + removed
-    ]  # fmt: skip
-    if not module.check_mode:
-        for name in written:
-            write_atomically(root / name, files[name])
-        for name in removed:
-            (root / name).unlink()
-    module.exit_json(changed=bool(written or removed), written=written, removed=removed, diff=diff)
+        {
+            "before_header": str(root / name),
+            "after_header": str(root / name),
+            "before": current_text(root / name) or "",
+            "after": files.get(name, ""),
+        }
+        for name in [*written, *removed]
+    ]
+    changed = bool(written or removed)
+    if changed and not module.check_mode:
+        try:
+            install(root, written, removed)
+        except OSError as error:
+            module.fail_json(msg=f"cannot install files below {root}: {error}")
+    module.exit_json(changed=changed, written=list(written), removed=removed, diff=diff)
 
 
 if __name__ == "__main__":
