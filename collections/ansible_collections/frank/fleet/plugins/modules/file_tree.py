@@ -56,7 +56,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.files import (
     UnsafePathError,
     refuse_links,
-    sweep_temporaries,
     write_atomically,
 )
 
@@ -100,8 +99,6 @@ def install(root, files, removed):
         write_atomically(root / name, text, wanted_mode(text))
     for name in removed:
         (root / name).unlink()
-    for folder in {(root / name).parent for name in files}:
-        sweep_temporaries(folder)
 
 
 def main():
