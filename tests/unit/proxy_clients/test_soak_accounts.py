@@ -38,6 +38,13 @@ def test_an_answer_that_nobody_gave() -> None:
     assert found(outcome("answered", replica="b"), {"a": ANSWERED_BY_A, "b": []})
 
 
+def test_a_kill_between_the_last_byte_and_its_line_in_the_log() -> None:
+    unlogged = {"a": [at(20, "start"), at(30, "byte")], "b": []}
+    assert found(outcome("answered", ended=60 * MS), unlogged, {"a": [55 * MS]}) == []
+    assert found(outcome("answered", ended=200 * MS), unlogged, {"a": [55 * MS]})
+    assert found(outcome("answered", ended=60 * MS), unlogged)
+
+
 def test_run_twice_while_the_first_replica_lives() -> None:
     sentences = found(outcome("answered", "b"), {"a": [at(20, "start")], "b": ANSWERED_BY_B})
     assert sentences == ["r (answered): run on a, which neither refused nor died silent, and again on b"]

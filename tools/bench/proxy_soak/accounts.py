@@ -99,7 +99,7 @@ def _wrong_outcome(outcome: Outcome, copies: Sequence[Copy], ledger: Ledger) -> 
     if outcome.kind == "wrong":
         yield outcome.detail
     elif outcome.kind in ("answered", "rejected"):
-        ended = [copy.replica for copy in ran if copy.end is not None]
+        ended = [copy.replica for copy in ran if copy.end is not None or _killed_as_it_ended(copy, outcome)]
         if ended != [outcome.replica]:
             yield f"answered by {outcome.replica!r}, completed on {ended}"
     elif outcome.kind == "502":
@@ -116,6 +116,12 @@ def _wrong_outcome(outcome: Outcome, copies: Sequence[Copy], ledger: Ledger) -> 
             learned = copy.end or copy.gone or copy.killed
             if learned is None or learned > outcome.ended + GONE_TIME:
                 yield f"{copy.replica} was not told that its client had gone"
+
+
+def _killed_as_it_ended(copy: Copy, outcome: Outcome) -> bool:
+    """Whether the kill came between the last byte of an answer and the line in the log that says so."""
+    answered_here = copy.replica == outcome.replica
+    return answered_here and copy.killed is not None and abs(copy.killed - outcome.ended) < KILL_MARGIN
 
 
 def _all_down_during(outcome: Outcome, ledger: Ledger) -> bool:

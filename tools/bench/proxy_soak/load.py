@@ -13,7 +13,7 @@ import aiohttp
 from bench.proxy_soak.engine import DIGEST_HEADER, ID_HEADER, digest
 
 REQUEST_TIMEOUT = 30.0  # seconds; the longest answer takes about two
-BACK_OFF = 0.05  # seconds a client waits after a failure
+BACK_OFF = 0.25  # seconds a client waits after a failure
 
 Kind = Literal["answered", "rejected", "502", "503", "broken off", "abandoned", "wrong"]
 
