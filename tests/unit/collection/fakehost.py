@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 
 FAKES = Path(__file__).parent / "fake"
@@ -21,6 +22,7 @@ class FakeHost:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
         self.root, self._capsys = root, capsys
+        self._warnings: list[str] = []
         self.home, self.bin, self.runtime = root / "home", root / "bin", root / "run/1000"
         self.path = self.home / ".config/containers/systemd"
         self.trash, self.manifest = self.home / ".AGENTTRASH", self.home / ".local/share/frank-fleet/manifest.json"
@@ -35,6 +37,8 @@ class FakeHost:
             units={}, containers=[], images={}, registry={}, fail={}, ignored=[], journal="", logs="", lingers=False,
             path=str(self.path), bus=str(self.bus), linger=str(root / "linger"), manager_pid=0,
         )  # fmt: skip
+        # Once a test has imported code of the controller, Ansible prints a module's warnings instead of returning them.
+        monkeypatch.setattr(AnsibleModule, "warn", lambda _, warning: self._warnings.append(warning))
         monkeypatch.setenv("HOME", str(self.home))
         monkeypatch.setenv("FAKE_HOST", str(root))
         monkeypatch.setenv("PATH", str(self.bin))
@@ -106,10 +110,11 @@ class FakeHost:
         """Run a module of the collection; returns what it tells Ansible."""
         hidden = {"_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": str(self.root / "tmp")}
         self._capsys.readouterr()
+        self._warnings.clear()
         with patch_module_args({**arguments, **hidden}), pytest.raises(SystemExit):
             importlib.import_module(MODULES + module).main()
         result: dict[str, Any] = json.loads(self._capsys.readouterr().out)
-        return result
+        return {**result, "warnings": list(self._warnings)}
 
     def ok(self, module: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
         """Run a module that must succeed."""
