@@ -66,6 +66,7 @@ class FakeMachine(Host):
             self.write(f"/proc/{pid}/{name}", f"{text}\n")
         descriptors = self.path(f"/proc/{pid}/fd")
         descriptors.mkdir()
+        (descriptors / "0").symlink_to("/dev/null")
         (descriptors / "3").symlink_to(f"socket:[{socket}]")
 
     def manager(self, groups: str) -> None:

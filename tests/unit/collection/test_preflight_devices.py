@@ -80,16 +80,20 @@ def test_a_node_of_another_group_is_a_fault_that_names_the_group(machine: FakeMa
     assert "usermod -aG gpu dank" in fault.fix
 
 
-def test_a_node_that_no_group_may_open_needs_a_rule(machine: FakeMachine) -> None:
+@pytest.mark.parametrize(("mode", "group"), [(0o600, "gpu"), (0o620, "gpu"), (0o660, "root")])
+def test_a_node_that_no_group_may_open_needs_a_rule(machine: FakeMachine, mode: int, group: str) -> None:
     machine.forbidden.add("/dev/kfd")
-    machine.path("/dev/kfd").chmod(0o600)
+    machine.path("/dev/kfd").chmod(mode)
+    machine.groups[group] = machine.path("/dev/kfd").stat().st_gid
     (fault,) = look(machine).faults
     assert fault.fix.startswith("""echo 'KERNEL=="kfd|renderD*", GROUP="render", MODE="0660"'""")
 
 
 def test_processor_graphics_before_a_card_are_a_warning(machine: FakeMachine) -> None:
-    before = look(machine, pcie(ignored=({"address": "0000:00:02.0", "kind": "igpu"},)))
-    assert ["processor graphics at 00:02.0 come before a card" in warning for warning in before.warnings] == [True]
+    for address in ("00:02.0", "12:00.0"):
+        before = look(machine, pcie(ignored=({"address": f"0000:{address}", "kind": "igpu"},)))
+        (warning,) = before.warnings
+        assert f"processor graphics at {address} come before a card" in warning
     after = look(machine, pcie(ignored=({"address": "0000:70:00.0", "kind": "igpu"},)))
     audio = look(machine, pcie(ignored=({"address": "0000:03:00.1", "kind": "audio"},)))
     assert after.warnings == audio.warnings == []

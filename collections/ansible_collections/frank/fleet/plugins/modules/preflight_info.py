@@ -178,7 +178,8 @@ from ansible_collections.frank.fleet.plugins.module_utils.preflight_storage impo
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_user import check_user, identity_of
 
 #: Seconds. Connecting and starting the module take a few of them.
-CLOCK_WARNING, CLOCK_FAULT = 60, 3600
+CLOCK_WARNING = 60
+CLOCK_FAULT = 3600
 
 
 def check_clock(controller: int | None, now: float, report: Report) -> None:
