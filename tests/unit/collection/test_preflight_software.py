@@ -19,16 +19,18 @@ def machine(tmp_path: Path) -> FakeMachine:
     return FakeMachine(tmp_path)
 
 
-def faults(machine: FakeMachine) -> dict[str, str]:
+def look(machine: FakeMachine) -> Report:
     report = Report()
     check_software(machine, machine.dank, report)
-    return {fault.what: fault.fix for fault in report.faults}
+    return report
+
+
+def faults(machine: FakeMachine) -> dict[str, str]:
+    return {fault.what: fault.fix for fault in look(machine).faults}
 
 
 def test_a_sound_machine_has_no_fault(machine: FakeMachine) -> None:
-    report = Report()
-    check_software(machine, machine.dank, report)
-    assert report == Report(rows=[("podman", "5.4.2, runtime crun")])
+    assert look(machine) == Report(rows=[("podman", "5.4.2, runtime crun")])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,9 @@ def test_versions_are_numbers(text: str, version: tuple[int, ...] | None) -> Non
 @pytest.mark.parametrize("version", ["4.3.1", "4.9.3", "5.0.0-dev", "5.3.2", "3.10.0"])
 def test_an_old_podman_is_a_fault(machine: FakeMachine, version: str) -> None:
     machine.answers["podman --version"] = f"podman version {version}"
-    assert f"podman is {version.removesuffix('-dev')}, needed is 5.4 or newer" in faults(machine)
+    (fault,) = look(machine).faults
+    assert fault.what == f"podman is {version.removesuffix('-dev')}, needed is 5.4 or newer"
+    assert fault.where == "/usr/bin/podman"
 
 
 @pytest.mark.parametrize("version", ["5.4.0", "5.10.0", "6.0.0", "10.1.2"])
@@ -72,13 +76,14 @@ def test_without_podman_there_is_one_fault_that_brings_the_rest_of_it(machine: F
 
 def test_a_generator_that_systemd_would_not_run_is_a_fault(machine: FakeMachine) -> None:
     machine.remove(GENERATOR)
-    assert list(faults(machine)) == ["podman's Quadlet generator is not installed"]
+    (fault,) = look(machine).faults
+    assert (fault.what, fault.where) == ("podman's Quadlet generator is not installed", GENERATOR)
 
 
 def test_one_that_a_deploy_would_not_find_is_a_fault(machine: FakeMachine) -> None:
     machine.remove(GENERATOR, "/usr/libexec/podman/quadlet")
     machine.write("/etc/systemd/user-generators/podman-user-generator", "")
-    assert list(faults(machine)) == ["podman's Quadlet generator is not installed"]
+    assert [fault.where for fault in look(machine).faults] == ["/etc/systemd/user-generators/podman-user-generator"]
     machine.write("/usr/lib/podman/quadlet", "")
     assert faults(machine) == {}
 

@@ -74,6 +74,16 @@ def test_one_that_may_be_empty_must_be_there(machine: FakeMachine) -> None:
     assert len(folders(machine, ("/patches",))) == 1
 
 
+def test_one_that_root_may_not_list_is_left_to_the_user(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert folders(machine) == []
+    machine.forbidden = {"/patches"}
+    assert [what for what, _ in folders(machine)] == ["dank may not read /patches"]
+
+
 def test_what_the_user_may_not_read_is_a_fault_of_its_folder(machine: FakeMachine) -> None:
     for name in ("b.py", "c.py"):
         machine.write(f"/patches/{name}", "")
@@ -110,7 +120,7 @@ def test_an_image_that_is_stored_needs_no_more_room(machine: FakeMachine) -> Non
     index = f"/home/dank/{STORE}/overlay-images/images.json"
     machine.write(index, json.dumps([{"id": "1"}, {"id": "2", "names": ["localhost/other:1"]}]))
     assert len(space(machine).faults) == 1
-    machine.write(index, json.dumps([{"id": "1", "names": [IMAGE]}]))
+    machine.write(index, json.dumps([{"id": "1"}, {"id": "2", "names": ["localhost/other:1", IMAGE]}]))
     assert space(machine).faults == []
 
 

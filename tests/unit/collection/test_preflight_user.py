@@ -79,7 +79,7 @@ def test_ranges_add_up_and_may_name_the_number(machine: FakeMachine) -> None:
 
 
 def test_overlapping_ids_are_a_warning(machine: FakeMachine) -> None:
-    machine.write("/etc/subuid", "dank:100000:65536\nother:165535:65536\nnext:165536:10\n")
+    machine.write("/etc/subuid", "dank:1:9\ndank:100000:65536\nother:165535:65536\nnext:165536:10\n")
     report = look(machine)
     assert report.faults == []
     assert [warning.split(",")[0] for warning in report.warnings] == ["/etc/subuid: the ids of dank and other overlap"]

@@ -44,6 +44,13 @@ class Host:
         except OSError:
             return ""
 
+    def names_in(self, path: str) -> list[str] | None:
+        """Names in a folder, None where root may not look (a file server that trusts no root)."""
+        try:
+            return sorted(entry.name for entry in self.path(path).iterdir())
+        except OSError:
+            return None
+
     def run(self, *command: str) -> tuple[int, str]:
         """Exit code and output of a command that only looks; 127 where it is not installed."""
         if not self.program(command[0]):

@@ -43,8 +43,8 @@ def check_folders(host: Host, user: Identity, folders: dict[str, str], may_be_em
                 "sudo mount --all   (a disk is missing? else put it there, or name its place in inventory/host_vars)",
             )
             continue
-        names = sorted(entry.name for entry in here.iterdir())
-        if not names and not _within(path, may_be_empty):
+        names = host.names_in(path)
+        if names == [] and not _within(path, may_be_empty):
             report.fault(
                 f"{path} is empty",
                 purpose,
@@ -52,7 +52,7 @@ def check_folders(host: Host, user: Identity, folders: dict[str, str], may_be_em
                 f"findmnt --target {shlex.quote(path)}   (mount or fill it; or list it in host_preflight_may_be_empty)",
             )
         wanted.append((path, ENTER))
-        wanted += [(f"{path}/{name}", ENTER if (here / name).is_dir() else READ) for name in names]
+        wanted += [(f"{path}/{name}", ENTER if (here / name).is_dir() else READ) for name in names or []]
     denied = host.denied(user, wanted)
     for path in folders:
         below = [entry for entry in denied if entry == path or entry.startswith(f"{path}/")]
