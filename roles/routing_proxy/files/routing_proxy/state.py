@@ -36,7 +36,7 @@ def load(path: Path, router: Router) -> str:
         snapshot = _read(path)
     except FileNotFoundError:
         return f"state: {path} does not exist yet, starting without pins"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
         return f"state: {path} ignored ({error}), starting without pins"
     router.load(snapshot)
     return f"state: {len(snapshot.conversations)} pins and {len(snapshot.responses)} response ids read from {path}"
