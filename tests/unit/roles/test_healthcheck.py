@@ -12,6 +12,13 @@ import pytest
 HEALTHCHECK = Path(__file__).parents[3] / "roles/quadlet_units/files/bin/healthcheck.sh"
 
 
+def read_request(connection: socket.socket) -> None:
+    """Read the whole head: closing with a rest unread would reset the connection, answer and all."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += connection.recv(4096)
+
+
 @contextmanager
 def server(answer: bytes | None) -> Iterator[int]:
     """Answer one connection with these bytes, or with silence; yield the port."""
@@ -24,7 +31,7 @@ def server(answer: bytes | None) -> Iterator[int]:
                 if answer is None:
                     done.wait(10)
                 else:
-                    connection.recv(4096)
+                    read_request(connection)
                     connection.sendall(answer)
 
         thread = threading.Thread(target=serve)
