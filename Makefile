@@ -32,7 +32,7 @@ soak-proxy: setup ## 2,000 requests through the proxy while replicas are killed 
 calibration: setup ## What was measured on the cards, beside what the engine simulator makes of it (a second)
 	@PYTHONPATH=tools python -m engine_simulator.calibration
 
-bench-routing: setup ## The routing policies on simulated cards behind the real proxy (about 6 minutes)
+bench-routing: setup ## The routing policies on simulated cards behind the real proxy (about 7 minutes)
 	@pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.routing --json .cache/bench/routing.json
 	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.routing.pictures .cache/bench/routing.json .cache/bench

@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+_COLUMNS = 4
+
 
 class PlotError(RuntimeError):
     """Nothing can be drawn; the message is one line that says why."""
@@ -37,13 +39,20 @@ def policies(figures: Mapping[str, Mapping[str, float]], title: str, unit: str, 
     """Draw bars: one group for each workload, one bar for each policy, and return `target`."""
     pyplot = _pyplot()
     names = sorted({policy for row in figures.values() for policy in row})
-    figure, axes = pyplot.subplots(1, len(figures), figsize=(2.6 * len(figures), 3.4), squeeze=False)
-    for axis, (workload, row) in zip(axes[0], figures.items(), strict=True):
-        bars = axis.bar(names, [row.get(name, 0.0) for name in names], color=["C0", "C1", "C2", "C3", "C4", "C5"])
+    rows = -(-len(figures) // _COLUMNS)
+    columns = -(-len(figures) // rows)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(2.8 * columns, 3.2 * rows), squeeze=False)
+    for axis in axes.flat[len(figures) :]:
+        axis.remove()
+    for axis, (workload, row) in zip(axes.flat, figures.items(), strict=False):
+        bars = axis.bar(
+            names, [row.get(name, 0.0) for name in names], color=[f"C{index}" for index in range(len(names))]
+        )
         axis.bar_label(bars, fmt="%.3g", fontsize=8)
+        axis.margins(y=0.15)
         axis.set_title(workload, fontsize=9)
-        axis.tick_params(axis="x", rotation=35)
-        axis.set_ylabel(unit)
+        axis.tick_params(axis="x", rotation=25)
+    figure.supylabel(unit, fontsize=9)
     figure.suptitle(title)
     return save(figure, target)
 

@@ -43,8 +43,8 @@ def draw(result: Mapping[str, Any], folder: Path) -> list[Path]:
         bars[workload.name in measured].setdefault(label, {})[run["policy"]] = figure
     files = []
     for known, name, title in (
-        (True, "routing-measured.svg", "Workloads that were measured on the cards, simulated"),
-        (False, "routing-new.svg", "Workloads that were not, simulated"),
+        (True, "routing-measured.svg", "Simulated: workloads that were measured on the cards"),
+        (False, "routing-new.svg", "Simulated: workloads that were not measured yet"),
     ):
         if bars[known]:
             files.append(plots.policies(bars[known], title, "seconds of model time", folder / name))
