@@ -22,6 +22,7 @@ Traps:
 - A repeated prompt is served from the prefix cache. Each run has a salt of its own (--salt repeats one on purpose).
 - A run without output tokens, or with failed requests, is refused (exit code 1) and not written.
 - Through a proxy, N streams are N/replicas on each card.
+- vLLM reads a --corpus with pandas, which its image may not have: pip install pandas (part of vllm[bench]).
 - Output is forced to its full length (--ignore-eos), so answers are not what a user would get."""
 
 TURNS = """Measures time to first token of agent loops: each turn sends the whole conversation again.

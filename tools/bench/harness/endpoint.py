@@ -111,7 +111,8 @@ class Client:
                     raise EndpointError(f"{self.endpoint.url} wants a key: set OPENAI_API_KEY")
                 return [entry["id"] for entry in (await response.json())["data"]]
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-            raise EndpointError(f"no OpenAI endpoint at {self.endpoint.url}/v1: {error!r}") from error
+            cause = str(error) or type(error).__name__
+            raise EndpointError(f"no OpenAI endpoint at {self.endpoint.url}/v1: {cause}") from error
 
     async def characters_per_token(self) -> float:
         """Measure how many characters of our text make a token here, with one request; raise EndpointError."""
