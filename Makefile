@@ -37,6 +37,6 @@ bench-routing: setup ## The routing policies on simulated cards behind the real 
 	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.routing --json .cache/bench/routing.json
 	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.routing.pictures .cache/bench/routing.json .cache/bench
 
-bench-real: setup ## The same on two real vLLM CPU engines (about 5 minutes, as long again to install; 2.5 GB)
+bench-real: setup ## The same on two real vLLM CPU engines (2 to 4 minutes, and 2 to 5 to install 2.5 GB)
 	@tools/bench/real/install $(HOME)/.cache/frank-fleet/real-vllm-venv
 	@PYTHONPATH=tools:roles/routing_proxy/files python -m bench.real --json .cache/bench/real.json
