@@ -143,6 +143,12 @@ def test_the_prefix_is_the_first_bytes_of_the_conversation() -> None:
     assert chat(system(long), user(), tools=[{"name": "f"}]).prefix == chat(system(long), user()).prefix
 
 
+def test_what_comes_after_the_window_does_not_change_the_prefix() -> None:
+    assert chat(user("x" * 5000)).prefix == chat(user("x" * 5000 + "y" * 70_000)).prefix
+    assert chat(system("x" * 100), user("x" * 5000)).prefix == chat(system("x" * 100), user("x" * 50_000)).prefix
+    assert chat(user("x" * 3000)).prefix != chat(user("x" * 3001)).prefix
+
+
 def test_a_prefix_shorter_than_the_window_differs_with_every_turn() -> None:
     assert chat(user("a")).prefix != chat(user("a"), assistant(), user()).prefix
 
