@@ -15,7 +15,7 @@ demo: setup ## Deploy a fleet onto a local test host and talk to it (about 4 min
 demo-down: ## Remove the demo's host
 	@tools/test_host/host down demo
 
-test: setup ## Everything that CI runs (about 10 minutes)
+test: setup ## Everything that CI runs (about 12 minutes)
 	@tools/run_tests lint unit units molecule
 
 lint unit units molecule: setup ## One tier of the tests
