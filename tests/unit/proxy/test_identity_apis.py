@@ -127,6 +127,11 @@ def test_a_list_of_one_prompt_is_that_prompt() -> None:
     assert of(COMPLETIONS, prompt=["hello"]) == of(COMPLETIONS, prompt="hello") != NOBODY
 
 
+def test_messages_count_before_an_input_and_that_before_a_prompt() -> None:
+    assert of(CHAT, messages=[HI], input="in", prompt="p") == of(CHAT, messages=[HI])
+    assert of(CHAT, input="in", prompt="p") == of(CHAT, input="in")
+
+
 # What cannot be identified
 
 

@@ -7,10 +7,11 @@ from .account import NOBODY, Account
 from .auth import Keys
 from .config import Config
 from .fleet import Fleet
-from .forward import Forward
+from .forward import LARGE_BODY_BYTES, Forward
 from .http1 import JSON, Request
 from .identity import Identity, identify
 from .metrics import CONTENT_TYPE, Metrics
+from .prefixes import Prefixes
 from .requests import Refusal
 from .routes import Api, Route, route
 from .server import ClientConnection
@@ -23,6 +24,7 @@ class App:
         self._log_requests = config.log_requests
         # The prefix that the affinity policy goes by costs 4 us; the others have no use for it.
         self._affinity_bytes = config.affinity_bytes if config.routing == "affinity" else 0
+        self._prefixes = Prefixes()
         self._fleet = fleet
         self._metrics = metrics
         self._keys = keys
@@ -60,6 +62,8 @@ class App:
             session.decode("latin-1") if session else None,
             request.body,
             self._affinity_bytes,
+            # Larger ones are read in threads of their own, which the prefixes are not made for.
+            self._prefixes if len(request.body) <= LARGE_BODY_BYTES else None,
         )
 
     def _turned_away(self, request: Request, where: Route, status: int) -> None:

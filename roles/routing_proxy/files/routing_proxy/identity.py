@@ -1,14 +1,15 @@
 """Who is asking: the identity of a request, read from its path, its session header and its body."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from blake3 import blake3
 
 from .canonical import DIGEST_BYTES, message_bytes, tools_digest
+from .prefixes import MIN_BYTES, Prefix, Prefixes, Reading, cut, end_of, later
 
 MESSAGE_DEPTH = 64
 """How many messages back a boundary may lie; a turn adds a few. Hashing 470 messages (400 kB) one by one takes 450 us,
@@ -50,12 +51,12 @@ class Identity:
     """Whether an answer or a tool call lies between the first user message and the last message."""
 
 
-class _Request(msgspec.Struct):
+class _Request[Message](msgspec.Struct):
     """The fields that matter, of all APIs; the others are skipped unread. A wrong type is an unidentified request."""
 
-    messages: list[dict[str, Any]] | None = None
+    messages: list[Message] | None = None
     system: Any = None
-    input: str | list[dict[str, Any]] | None = None
+    input: str | list[Message] | None = None
     instructions: Any = None
     prompt: msgspec.Raw = msgspec.Raw()
     tools: msgspec.Raw = msgspec.Raw()
@@ -63,29 +64,97 @@ class _Request(msgspec.Struct):
     previous_response_id: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(_Request[dict[str, Any]]).decode
+_decode_pieces = msgspec.json.Decoder(_Request[msgspec.Raw]).decode
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _decode_prompt = msgspec.json.Decoder(str | list[str]).decode
 
 
-def identify(method: str, path: str, session_header: str | None, body: bytes, affinity_bytes: int = 4096) -> Identity:
+def identify(
+    method: str,
+    path: str,
+    session_header: str | None,
+    body: bytes,
+    affinity_bytes: int = 4096,
+    prefixes: Prefixes | None = None,
+) -> Identity:
     """Return the identity of a request; it never raises: what cannot be read is not identified.
 
     `path` may carry a query. `affinity_bytes` 0 leaves `prefix` out and saves its 4 us. Only requests that generate
-    are read: counting tokens or embedding leaves nothing in a prefix cache.
+    are read: counting tokens or embedding leaves nothing in a prefix cache. `prefixes` remembers what was read for the
+    next turn and changes no result: 400 kB then take 100 us instead of 550, but 870 the first time.
     """
     path = path.partition("?")[0].rstrip("/")
     session = (session_header or "").strip() or None
     if method != "POST" or not path.endswith(_GENERATING):
         stored = _STORED.search(path)
         return Identity(session, stored.group(1) if stored else None)
+    if prefixes is None or len(body) < MIN_BYTES:
+        return _read(body, None, session, affinity_bytes)
+    prefix = prefixes.find(body)
+    identity = _read_on(body, prefix, prefixes, session, affinity_bytes) if prefix is not None else None
+    return identity or _read(body, prefixes, session, affinity_bytes)
+
+
+def _read(body: bytes, prefixes: Prefixes | None, session: str | None, affinity_bytes: int) -> Identity:
+    """Read a body from its start."""
     try:
         request = _decode(body)
         session = session or request.prompt_cache_key or None
         if request.previous_response_id:  # the input is only what is new: the conversation is in the replica's store
             return Identity(session, request.previous_response_id)
-        return _conversation(request, session, affinity_bytes)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
+        messages = _messages(request)
+        if messages is None:
+            return _completion(bytes(request.prompt), session, affinity_bytes)
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        if not messages:
+            return Identity(session)
+        reading, history = _reading(request, messages, affinity_bytes)
+        if prefixes is not None and history and reading.settled:
+            _remember(body, prefixes, reading)
+    except _UNREADABLE:
         return Identity(session)
+    return _conversation(session, reading, history)
+
+
+def _read_on(
+    body: bytes, prefix: Prefix, prefixes: Prefixes, session: str | None, affinity_bytes: int
+) -> Identity | None:
+    """Read a body that begins with `prefix` from there on; None if it has to be read from its start."""
+    try:
+        rest = cut(body, prefix.start, prefix.end)
+        request = _decode(rest)
+        messages = later(_messages(request))
+        if messages is None or request.previous_response_id:
+            return None
+        tools, system = _before(request)
+        if _context(tools, system, affinity_bytes) != prefix.reading.context:
+            return None
+        reading = prefix.reading
+        if messages:
+            reading = _go_on(reading, messages)
+            end = end_of(body, body.find(b"{", prefix.end), _pieces(rest)[1:])
+            if end is not None:
+                prefixes.add(body, prefix.start, end, reading, prefix)
+    except _UNREADABLE:
+        return None
+    return _conversation(session or request.prompt_cache_key or None, reading, True)
+
+
+def _remember(body: bytes, prefixes: Prefixes, reading: Reading) -> None:
+    """Remember the reading of a body with history, which the next turn will begin with."""
+    pieces = _pieces(body)
+    start = body.find(bytes(pieces[0]))  # of the messages, or of something that looks like them: `later` will tell
+    end = end_of(body, start, pieces)
+    if end is not None:
+        prefixes.add(body, start, end, reading)
+
+
+def _pieces(body: bytes) -> list[msgspec.Raw]:
+    """Return the JSON of each message of a body that was read and has a list of them."""
+    pieces = _messages(_decode_pieces(body))
+    return pieces if isinstance(pieces, list) else []
 
 
 def response_id_in(chunk: bytes) -> str | None:
@@ -94,22 +163,45 @@ def response_id_in(chunk: bytes) -> str | None:
     return found.group(1).decode("latin-1") if found else None
 
 
-def _conversation(request: _Request, session: str | None, affinity_bytes: int) -> Identity:
-    messages = request.messages
-    if messages is None:
-        if request.input is None:
-            return _completion(bytes(request.prompt), session, affinity_bytes)
-        messages = [{"role": "user", "content": request.input}] if isinstance(request.input, str) else request.input
-    if not messages:
-        return Identity(session)
+def _conversation(session: str | None, reading: Reading, history: bool) -> Identity:
+    return Identity(session, None, reading.boundaries, reading.boundaries[0], reading.prefix, history)
+
+
+def _messages[Message](request: _Request[Message]) -> list[Message] | str | None:
+    """Return the messages of a chat or the input of a Responses request."""
+    return request.input if request.messages is None else request.messages
+
+
+def _reading(request: _Request[Any], messages: list[dict[str, Any]], affinity_bytes: int) -> tuple[Reading, bool]:
+    """Read all messages; return whether there is history, too."""
     parts = [message_bytes(message) for message in messages]
     first, history = _opening(messages)
-    system = message_bytes({"role": "system", "content": request.system or request.instructions or ""})
+    tools, system = _before(request)
     opening = system + b"".join(parts[: first + 1])
     near = max(first + 1, len(parts) - MESSAGE_DEPTH)
     text = (opening, b"".join(parts[first + 1 : near]), *parts[near:])
-    boundaries = _digests(tools_digest(bytes(request.tools)), text)
-    return Identity(session, None, boundaries, boundaries[0], _prefix(text, affinity_bytes), history)
+    chain = blake3(tools)
+    boundaries = _boundaries(chain, text)
+    settled = messages[first].get("role") == "user" and sum(map(len, text)) >= affinity_bytes + _LENGTHS_ROOM
+    context = _context(tools, system, affinity_bytes)
+    return Reading(context, chain, boundaries, _prefix(text, affinity_bytes), settled), history
+
+
+def _go_on(reading: Reading, messages: list[dict[str, Any]]) -> Reading:
+    """Read the messages that follow those of a settled reading."""
+    chain = reading.chain.copy()
+    near = reading.boundaries[1:] + _digests(chain, map(message_bytes, messages))
+    return replace(reading, chain=chain, boundaries=reading.boundaries[:1] + near[-MESSAGE_DEPTH:])
+
+
+def _before(request: _Request[Any]) -> tuple[bytes, bytes]:
+    """Return what comes before the messages: the digest of the tools, and the system prompt if it has a field."""
+    system = {"role": "system", "content": request.system or request.instructions or ""}
+    return tools_digest(bytes(request.tools)), message_bytes(system)
+
+
+def _context(tools: bytes, system: bytes, affinity_bytes: int) -> tuple[bytes, int]:
+    return blake3(tools + system).digest(DIGEST_BYTES), affinity_bytes
 
 
 def _opening(messages: list[dict[str, Any]]) -> tuple[int, bool]:
@@ -134,7 +226,7 @@ def _completion(prompt: bytes, session: str | None, affinity_bytes: int) -> Iden
     end = len(text) // BLOCK_BYTES * BLOCK_BYTES  # of the last whole block
     near = max(BLOCK_BYTES, end - BLOCK_BYTES * BLOCK_DEPTH)
     blocks = [text[at : at + BLOCK_BYTES] for at in range(near, end, BLOCK_BYTES)]
-    boundaries = _digests(b"", (text[:BLOCK_BYTES], text[BLOCK_BYTES:near], *blocks))
+    boundaries = _boundaries(blake3(), (text[:BLOCK_BYTES], text[BLOCK_BYTES:near], *blocks))
     return Identity(session, None, boundaries, None, _prefix((text,), affinity_bytes))
 
 
@@ -149,19 +241,23 @@ def _prompt_text(prompt: bytes) -> bytes:
     return text.encode()
 
 
-def _digests(seed: bytes, text: Sequence[bytes]) -> tuple[bytes, ...]:
+def _boundaries(chain: blake3, text: Sequence[bytes]) -> tuple[bytes, ...]:
     """Return the digests of the text up to each of its boundaries.
 
     `text` is the opening, what lies too far back for boundaries of its own, and the pieces that end at one.
     """
     opening, far, *near = text
-    state = blake3(seed)
-    state.update(opening)
-    digests = [state.digest(DIGEST_BYTES)]
-    state.update(far)
-    for piece in near:
-        state.update(piece)
-        digests.append(state.digest(DIGEST_BYTES))
+    root = _digests(chain, [opening])
+    chain.update(far)
+    return root + _digests(chain, near)
+
+
+def _digests(chain: blake3, pieces: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Add the pieces to the chain, and return its digest after each."""
+    digests = []
+    for piece in pieces:
+        chain.update(piece)
+        digests.append(chain.digest(DIGEST_BYTES))
     return tuple(digests)
 
 
