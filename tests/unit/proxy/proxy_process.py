@@ -189,3 +189,15 @@ class ProxyProcess:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(10)
+
+
+def turns(count: int, text: str = "x") -> bytes:
+    """Return a chat of so many messages, the user's and the assistant's in turn."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[number % 2], "content": f"{text}{number}"} for number in range(count)]
+    return json.dumps({"messages": messages}).encode()
+
+
+def pins(proxy: ProxyProcess) -> dict[str, int]:
+    """Return how many conversations each replica has on record."""
+    return {entry["name"]: entry["pins"] for entry in proxy.admin("GET", "/replicas").json()}

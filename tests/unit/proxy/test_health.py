@@ -1,27 +1,16 @@
 """What an operator sees and does: health checks, drain and undrain."""
 
-import json
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
-from proxy_process import ProxyProcess
+from proxy_process import ProxyProcess, pins
 from stub_engine import Call, StubEngine, wait_until
 
 A, B = "frank-medium-a", "frank-medium-b"
 Start = Callable[..., ProxyProcess]
-
-
-def turns(count: int, text: str = "x") -> bytes:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[number % 2], "content": f"{text}{number}"} for number in range(count)]
-    return json.dumps({"messages": messages}).encode()
-
-
-def pins(proxy: ProxyProcess) -> dict[str, int]:
-    return {entry["name"]: entry["pins"] for entry in proxy.admin("GET", "/replicas").json()}
 
 
 class TestHealth:

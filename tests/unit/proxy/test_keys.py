@@ -1,6 +1,5 @@
 """Bearer keys."""
 
-import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,18 +8,7 @@ import pytest
 from proxy_process import ProxyProcess
 from stub_engine import StubEngine
 
-A, B = "frank-medium-a", "frank-medium-b"
 Start = Callable[..., ProxyProcess]
-
-
-def turns(count: int, text: str = "x") -> bytes:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[number % 2], "content": f"{text}{number}"} for number in range(count)]
-    return json.dumps({"messages": messages}).encode()
-
-
-def pins(proxy: ProxyProcess) -> dict[str, int]:
-    return {entry["name"]: entry["pins"] for entry in proxy.admin("GET", "/replicas").json()}
 
 
 class TestKeys:

@@ -86,15 +86,16 @@ def test_a_change_is_reported_exactly_when_the_state_changes(events: list[tuple[
     replica = Replica("frank-medium-a", 0.0)
     for now, (event, reachable) in enumerate(events, 1):
         before = replica.state
-        changed = {
-            "pass": lambda: replica.check_passed(now),  # noqa: B023
-            "fail": lambda: replica.check_failed("bad", reachable, now),  # noqa: B023
-            "connect": lambda: replica.connect_failed("refused", now),  # noqa: B023
-            "drain": lambda: replica.drain(True, now),  # noqa: B023
-            "undrain": lambda: replica.drain(False, now),  # noqa: B023
-            "stall": lambda: replica.stall("hung", now),  # noqa: B023
-            "move": lambda: replica.stall("", now),  # noqa: B023
-        }[event]()
+        observe, *seen = {
+            "pass": (replica.check_passed,),
+            "fail": (replica.check_failed, "bad", reachable),
+            "connect": (replica.connect_failed, "refused"),
+            "drain": (replica.drain, True),
+            "undrain": (replica.drain, False),
+            "stall": (replica.stall, "hung"),
+            "move": (replica.stall, ""),
+        }[event]
+        changed = observe(*seen, now)
         assert changed == (replica.state is not before)
         assert (replica.since == now) == changed
         assert (replica.reason == "") == (replica.state is State.UP)

@@ -1,26 +1,14 @@
 """The way down, and what is left in the log."""
 
-import json
 import signal
 import threading
 from collections.abc import Callable
 
 import pytest
-from proxy_process import ProxyProcess
+from proxy_process import ProxyProcess, turns
 from stub_engine import Call, StubEngine, wait_until
 
-A, B = "frank-medium-a", "frank-medium-b"
 Start = Callable[..., ProxyProcess]
-
-
-def turns(count: int, text: str = "x") -> bytes:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[number % 2], "content": f"{text}{number}"} for number in range(count)]
-    return json.dumps({"messages": messages}).encode()
-
-
-def pins(proxy: ProxyProcess) -> dict[str, int]:
-    return {entry["name"]: entry["pins"] for entry in proxy.admin("GET", "/replicas").json()}
 
 
 class TestEnd:

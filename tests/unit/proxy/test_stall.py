@@ -1,7 +1,6 @@
 """A hung engine is told from a busy one by its progress."""
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -11,16 +10,6 @@ from stub_engine import Call, StubEngine, wait_until
 
 A, B = "frank-medium-a", "frank-medium-b"
 Start = Callable[..., ProxyProcess]
-
-
-def turns(count: int, text: str = "x") -> bytes:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[number % 2], "content": f"{text}{number}"} for number in range(count)]
-    return json.dumps({"messages": messages}).encode()
-
-
-def pins(proxy: ProxyProcess) -> dict[str, int]:
-    return {entry["name"]: entry["pins"] for entry in proxy.admin("GET", "/replicas").json()}
 
 
 class TestStall:
