@@ -11,33 +11,15 @@ from ansible_collections.frank.fleet.plugins.filter.fleet_plan import FilterModu
 from ansible_collections.frank.fleet.plugins.module_utils.fleet_check import KNOBS
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.collection.fakemachine import KNOBS as KNOB_VALUES
+from unit.collection.fakemachine import fleet as production_fleet
 
 plan = FilterModule().filters()["fleet_plan"]
 
-KNOB_VALUES = {
-    "TP": 1, "MAXLEN": 114688, "KV_MEM": 0, "MAXSEQS": 4, "CHUNK": 8192, "GPU_UTIL": 0.98, "SPEC_METHOD": "dflash",
-    "SPEC": 7, "SNAP": "/models/target", "DRAFTER": "/models/drafter",
-}  # fmt: skip
-
 
 def fleet(**changes: Any) -> dict[str, Any]:
-    return {
-        "name": "frank-medium",
-        "served_model_name": "frank-medium",
-        "port": 7770,
-        "shape": "replicas",
-        "knobs": dict(KNOB_VALUES),
-        "replicas": [
-            {"name": "frank-medium-a", "gpu": 0, "port": 7771},
-            {"name": "frank-medium-b", "gpu": 1, "port": 7772},
-        ],
-        "tp2": {
-            "name": "frank-medium",
-            "gpus": [0, 1],
-            "knobs": {"TP": 2, "KV_MEM": 18563072000, "MAXLEN": 262144},
-        },
-        **changes,
-    }
+    """The production fleet in the replicas shape, with some keys changed."""
+    return production_fleet(**({"shape": "replicas"} | changes))
 
 
 def faults(description: Any, host: str = "box") -> str:
