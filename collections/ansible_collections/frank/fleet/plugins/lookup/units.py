@@ -7,8 +7,9 @@ name: units
 short_description: Unit files rendered from one template
 version_added: "0.1.0"
 description:
-  - Renders a template once for each term, which the template sees as C(unit), and stamps the result with the hash of
-    all that a running container of it depends on (see P(frank.fleet.stamp_spec#filter)).
+  - Renders a template once for each term, which the template sees as C(unit), and puts a hash of the text in place of
+    C(@SPEC@) in its line C(Label=io.frank-fleet.spec=@SPEC@). A running container carries the label, so comparing it
+    with the unit tells whether it was started from exactly this text, whatever happened to the play that installed it.
   - The result is what M(frank.fleet.quadlet_units) installs and M(frank.fleet.quadlet_service) compares with what runs.
 options:
   _terms:
@@ -20,10 +21,10 @@ options:
     description: Template of the unit, found as M(ansible.builtin.template) finds its C(src).
     type: str
     required: true
-  inputs:
-    description: Hashes of what a container of this unit runs and the unit's text does not show, such as a script.
-    type: dict
-    default: {}
+  version:
+    description: The template's C(version), which names the folder of the scripts that the containers run.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -54,8 +55,9 @@ class LookupModule(LookupBase):
 
     def _unit(self, plan_entry, variables):
         template = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
-        [text] = template.run([self.get_option("template")], variables, template_vars={"unit": plan_entry})
-        content = stamp_spec(text, self.get_option("inputs"))
+        known = {"unit": plan_entry, "version": self.get_option("version")}
+        [text] = template.run([self.get_option("template")], variables, template_vars=known)
+        content = stamp_spec(text)
         return {
             "service": plan_entry["name"],
             "name": plan_entry["unit"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 
 #: First line of every unit file we write. A file without it belongs to somebody else.
@@ -31,16 +30,15 @@ def spec_of(text: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def stamp_spec(text: str, inputs: dict[str, object] | None = None) -> str:
-    """Put the hash of everything a container is made from into its spec label.
+def stamp_spec(text: str) -> str:
+    """Put the hash of a rendered unit into its spec label.
 
-    The hash covers the rendered text and `inputs`, the things outside the unit that also need a restart when they
-    change (say, the digest of a mounted script). Raises ValueError unless the text has exactly one placeholder line.
+    Scripts that the container runs are in folders named after their content, so a change of theirs is one of the text.
+    Raises ValueError unless the text has exactly one placeholder line.
     """
     if text.count(PLACEHOLDER) != 1 or spec_of(text) != PLACEHOLDER:
         raise ValueError(
             f"the unit must have the line 'Label={SPEC_LABEL}={PLACEHOLDER}' exactly once, and no other {PLACEHOLDER}"
         )
-    facts = json.dumps({"text": text, "inputs": inputs or {}}, sort_keys=True, ensure_ascii=True)
-    digest = hashlib.sha256(facts.encode()).hexdigest()[:SPEC_LENGTH]
+    digest = hashlib.sha256(text.encode()).hexdigest()[:SPEC_LENGTH]
     return text.replace(PLACEHOLDER, digest)

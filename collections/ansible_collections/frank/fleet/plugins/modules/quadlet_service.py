@@ -81,7 +81,7 @@ EXAMPLES = r"""
     XDG_RUNTIME_DIR: /run/user/1000
   frank.fleet.quadlet_service:
     name: frank-medium-a
-    spec: "{{ vllm_replica_unit_a | frank.fleet.spec_of }}"
+    spec: 9d41e0c7aa12bb34
     image: localhost/radiance-vllm:0.9.3
     ready:
       url: http://127.0.0.1:7771
