@@ -1,0 +1,111 @@
+"""proxy_replica: drains without cutting, never the last one, and puts back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.frank.fleet.plugins.modules import proxy_replica
+from unit.collection.fakehost import FakeHost
+from unit.collection.proxying import Admin
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Admin]:
+    """The admin port of a proxy with two replicas up."""
+    monkeypatch.setattr(proxy_replica, "PAUSE_SECONDS", 0.01)
+    admin = Admin(a="up", b="up")
+    thread = threading.Thread(target=admin.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield admin
+    admin.server.shutdown()
+    thread.join()
+    admin.server.server_close()
+
+
+def wanted(admin: Admin, state: str, **changes: Any) -> dict[str, Any]:
+    return {"admin": admin.url, "name": "a", "state": state, "timeout": 5, **changes}
+
+
+def test_a_drain_waits_until_nothing_runs(host: FakeHost, admin: Admin) -> None:
+    admin.running = [2, 2, 2, 1, 0]
+    result = host.ok("proxy_replica", **wanted(admin, "drained"))
+    assert (result["changed"], result["known"], result["in_flight"]) == (True, True, 0)
+    assert admin.asked == ["/drain/a"] and admin.running == [0] and result["warnings"] == []
+
+
+def test_a_drain_is_bounded_and_says_what_would_be_cut(host: FakeHost, admin: Admin) -> None:
+    admin.running = [3]
+    result = host.ok("proxy_replica", **wanted(admin, "drained", timeout=0))
+    assert result["in_flight"] == 3 and "still runs 3 request(s)" in result["warnings"][0]
+
+
+@pytest.mark.parametrize("other", ["down", "draining", "stalled"])
+def test_the_last_that_serves_is_not_drained(host: FakeHost, admin: Admin, other: str) -> None:
+    admin.replicas["b"]["state"] = other
+    error = host.error("proxy_replica", **wanted(admin, "drained"))
+    assert "the last replica that serves" in error and "llm_allow_outage=true" in error
+    assert admin.replicas["a"]["state"] == "up"
+
+
+def test_the_last_that_serves_is_drained_when_told_so(host: FakeHost, admin: Admin) -> None:
+    admin.replicas["b"]["state"] = "down"
+    assert host.ok("proxy_replica", **wanted(admin, "drained", allow_outage=True))["changed"]
+    assert admin.asked == ["/drain/a?force=1"]
+
+
+def test_a_replica_that_is_down_may_be_drained(host: FakeHost, admin: Admin) -> None:
+    admin.replicas["a"]["state"] = "down"
+    assert host.ok("proxy_replica", **wanted(admin, "drained"))["changed"]
+
+
+def test_serving_again_waits_for_the_health_check(host: FakeHost, admin: Admin) -> None:
+    admin.replicas["a"]["state"], admin.serves_as = "draining", "down"
+    later = threading.Timer(0.1, lambda: admin.replicas["a"].update(state="up"))
+    later.start()
+    assert host.ok("proxy_replica", **wanted(admin, "serving"))["changed"]
+    assert admin.replicas["a"]["state"] == "up"
+
+
+def test_a_replica_that_the_proxy_cannot_reach_is_a_failure(host: FakeHost, admin: Admin) -> None:
+    admin.replicas["a"].update(state="draining", reason="Connection refused")
+    admin.serves_as = "down"
+    error = host.error("proxy_replica", **wanted(admin, "serving", timeout=0))
+    assert "it is down (Connection refused)" in error and "http://a" in error
+
+
+@pytest.mark.parametrize(("state", "before"), [("drained", "draining"), ("serving", "up")])
+def test_what_is_so_already_is_no_change(host: FakeHost, admin: Admin, state: str, before: str) -> None:
+    admin.replicas["a"]["state"] = before
+    assert not host.ok("proxy_replica", **wanted(admin, state))["changed"]
+
+
+def test_a_drained_replica_that_is_down_is_put_back(host: FakeHost, admin: Admin) -> None:
+    admin.replicas["a"].update(state="down", reason="Connection refused, draining")
+    assert host.ok("proxy_replica", **wanted(admin, "serving"))["changed"]
+
+
+@pytest.mark.parametrize("state", ["drained", "serving"])
+def test_without_a_proxy_there_is_nothing_to_do(host: FakeHost, state: str) -> None:
+    result = host.ok("proxy_replica", admin="http://127.0.0.1:1", name="a", state=state)
+    assert (result["changed"], result["known"]) == (False, False)
+
+
+def test_a_replica_that_the_proxy_does_not_know_yet_is_no_error(host: FakeHost, admin: Admin) -> None:
+    assert host.ok("proxy_replica", **wanted(admin, "drained", name="c"))["known"] is False
+    assert admin.asked == []
+
+
+def test_a_replica_that_the_proxy_forgets_meanwhile_is_no_error(host: FakeHost, admin: Admin) -> None:
+    admin.running = [1]
+    threading.Timer(0.1, lambda: admin.replicas.pop("a")).start()
+    assert host.ok("proxy_replica", **wanted(admin, "drained"))["known"] is False
+
+
+def test_check_mode_looks_and_touches_nothing(host: FakeHost, admin: Admin) -> None:
+    assert host.ok("proxy_replica", check=True, **wanted(admin, "drained"))["changed"]
+    admin.replicas["b"]["state"] = "down"
+    result = host.ok("proxy_replica", check=True, **wanted(admin, "drained"))
+    assert "the last replica that serves" in result["warnings"][0] and admin.asked == []
