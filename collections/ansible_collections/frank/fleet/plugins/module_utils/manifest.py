@@ -1,4 +1,7 @@
-"""The record of which unit files this project installed: `{"owners": {owner: {unit: {"sha256", "spec"}}}}`."""
+"""The record of which unit files this project installed: `{"owners": {owner: {unit: {"sha256", "spec", "good"}}}}`.
+
+`good` is the last unit and image that became ready: `{"text", "spec", "image_id"}`, what a failed change goes back to.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,20 @@ class Manifest:
 
     def record(self, owner: str, unit: str, text: str) -> None:
         """Note a unit as installed by `owner`, whoever had it before."""
+        good = self.good(unit)
         self.forget(unit)
-        self.owners.setdefault(owner, {})[unit] = {"sha256": digest(text), "spec": spec_of(text)}
+        entry = {"sha256": digest(text), "spec": spec_of(text)}
+        self.owners.setdefault(owner, {})[unit] = {**entry, "good": good} if good else entry
+
+    def good(self, unit: str) -> dict | None:
+        """The last text, spec and image ID of a unit that became ready, None if there are none."""
+        return next((units[unit].get("good") for units in self.owners.values() if unit in units), None)
+
+    def mark_good(self, unit: str, text: str, image_id: str | None) -> None:
+        """Note that a unit of ours became ready; one that is not in the manifest is left out."""
+        for units in self.owners.values():
+            if unit in units:
+                units[unit]["good"] = {"text": text, "spec": spec_of(text), "image_id": image_id}
 
     def forget(self, unit: str) -> None:
         """Drop a unit, and an owner that has no more of them."""

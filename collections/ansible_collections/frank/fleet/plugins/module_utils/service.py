@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.engine_messages import capacity, explain
+from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, read_plain
+from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, ManifestError
 from ansible_collections.frank.fleet.plugins.module_utils.readiness import NotReadyError, probe
-from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL
+from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL, spec_of
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import (
     JOURNAL_READ,
     Podman,
@@ -38,7 +41,9 @@ class Service:
 
     def state(self) -> dict[str, str]:
         """The unit's properties that matter here."""
-        return self.manager.show(self.unit, "Result", "NRestarts", "InvocationID", "InactiveExitTimestamp")
+        return self.manager.show(
+            self.unit, "Result", "NRestarts", "InvocationID", "InactiveExitTimestamp", "SourcePath"
+        )
 
     def container(self) -> dict | None:
         """The unit's running container."""
@@ -86,6 +91,15 @@ class Service:
             running = str(container.get("ImageID"))
             found.append(f"it runs image {running[:12]}, {self.params['image']} is {image_id[:12]}")
         return found
+
+    def refuse_outage(self, before: dict[str, str], reasons: list[str]) -> None:
+        """Fail, unless an outage is allowed, where a restart would take down a service that is ready."""
+        if not self.params["allow_outage"] and before["ActiveState"] == "active" and not self.missing():
+            self.module.fail_json(
+                msg=f"{self.unit} serves, nothing stands in for it, and it would have to be restarted "
+                f"({'; '.join(reasons)}): it was left as it is. Deploy at a time when nobody needs it, and accept that "
+                "nobody is served until it is back: -e llm_allow_outage=true"
+            )
 
     def restart(self, before: dict[str, str]) -> None:
         """Start or restart the service and return once systemd has begun the new invocation."""
@@ -142,6 +156,19 @@ class Service:
         different = self.differences(container, image_id) if container else ["none of its containers runs"]
         if different:
             self.fail(f"runs, but not as wanted: {'; '.join(different)}")
+
+    def remember(self, image_id: str | None) -> None:
+        """Note in the manifest that the unit became ready, so that a later change that does not can be put back."""
+        source = Path(self.state().get("SourcePath") or "/nowhere")
+        try:
+            text = read_plain(source)
+            if text is None or spec_of(text) != self.params["spec"]:
+                return  # Changed by hand since the start: what is ready is not what the file says.
+            manifest = Manifest(Path(self.params["manifest"]))
+            manifest.mark_good(source.name, text, image_id)
+            manifest.save()
+        except (ManifestError, UnsafePathError, OSError) as error:
+            self.module.warn(f"{self.unit} is ready, but that could not be noted: {error}")
 
     def ledger(self) -> dict[str, float]:
         """The capacity that the engine printed when it started, as far as it did."""

@@ -54,6 +54,16 @@ options:
         description: Seconds between two looks.
         type: float
         default: 2
+  allow_outage:
+    description:
+      - Whether a service that is ready may be restarted. With V(false) the module fails instead, and leaves it as it
+        is; for an engine that nothing else can stand in for.
+    type: bool
+    default: true
+  manifest:
+    description: The record of what was installed. A unit of it that became ready is noted there as good.
+    type: path
+    default: ~/.local/share/frank-fleet/manifest.json
   stop_timeout:
     description: Seconds to wait for the old container to end, in a restart. Running generations may need minutes.
     type: int
@@ -134,6 +144,8 @@ def main() -> None:
             "spec": {"type": "str"},
             "image": {"type": "str"},
             "ready": {"type": "dict", "options": ready_options},
+            "allow_outage": {"type": "bool", "default": True},
+            "manifest": {"type": "path", "default": "~/.local/share/frank-fleet/manifest.json"},
             "stop_timeout": {"type": "int", "default": 600},
             "state": {"type": "str", "choices": ["started"], "default": "started"},
         },
@@ -146,6 +158,7 @@ def main() -> None:
     result = {"changed": bool(reasons), "reasons": reasons, "image_id": image_id}
     if not module.check_mode:
         if reasons:
+            service.refuse_outage(before, reasons)
             service.restart(before)
         result["waited"] = service.wait()
         result["capacity"] = service.ledger()
@@ -154,6 +167,7 @@ def main() -> None:
         result["started_at"] = container.get("StartedAt")
     if not module.check_mode:
         service.verify(container, image_id)
+        service.remember(image_id)
     module.exit_json(**result)
 
 

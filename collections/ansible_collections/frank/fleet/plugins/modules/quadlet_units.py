@@ -33,6 +33,12 @@ options:
           - The whole text. Must hold the comment line C(# Managed by frank-fleet), so that who looks at the file knows.
         type: str
         required: true
+  write:
+    description:
+      - Names of those units that are written now; all of O(units) by default. The whole set is validated in any case,
+        so a roll can install one unit after the other and still refuse a bad set before it begins.
+    type: list
+    elements: str
   owner:
     description: Section of the manifest, normally the name of the role.
     type: str
@@ -84,6 +90,11 @@ units:
   type: list
   elements: dict
   sample: [{name: frank-medium-a.container, service: frank-medium-a.service, changed: true}]
+good:
+  description: For each of O(units) that was ready before, the unit and image that it was ready with.
+  returned: success
+  type: dict
+  sample: {frank-medium-a.container: {spec: 9d41e0c7aa12bb34, image_id: 0f1e2d3c4b5a, text: "[Container]..."}}
 kept:
   description: Copies in the trash of replaced files that were not ours or had been edited.
   returned: success
@@ -126,10 +137,12 @@ from ansible_collections.frank.fleet.plugins.module_utils.user_scope import User
 UNIT_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9:_.@-]*({'|'.join(map(re.escape, SERVICE_SUFFIXES))})")
 
 
-def argument_faults(units: list[dict]) -> list[str]:
+def argument_faults(units: list[dict], write: list[str] | None) -> list[str]:
     """What is wrong with the units as given."""
     names = [unit["name"] for unit in units]
+    unknown = [name for name in write or () if name not in names]
     faults = [f"{name} is listed twice" for name in sorted({name for name in names if names.count(name) > 1})]
+    faults += [f"{name} is to be written but not among the units" for name in unknown]
     for unit in units:
         if not UNIT_NAME.fullmatch(unit["name"]):
             faults.append(f"{unit['name']!r} is no name of a Quadlet unit (such as frank-medium-a.container)")
@@ -210,6 +223,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "units": {"type": "list", "elements": "dict", "required": True, "options": unit_options},
+            "write": {"type": "list", "elements": "str"},
             "owner": {"type": "str", "required": True},
             "path": {"type": "path", "default": "~/.config/containers/systemd"},
             "manifest": {"type": "path", "default": "~/.local/share/frank-fleet/manifest.json"},
@@ -218,20 +232,23 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    faults = argument_faults(module.params["units"])
+    faults = argument_faults(module.params["units"], module.params["write"])
     if faults:
         module.fail_json(msg="; ".join(faults))
-    path, after = Path(module.params["path"]), {unit["name"]: unit["content"] for unit in module.params["units"]}
+    path, every = Path(module.params["path"]), {unit["name"]: unit["content"] for unit in module.params["units"]}
+    write = module.params["write"]
+    after = every if write is None else {name: every[name] for name in write}
     trash = Path(module.params["trash"])
     if path == trash or path in trash.parents:
         module.fail_json(msg=f"The trash {trash} is inside {path}, where Quadlet would still read what is in it.")
     manager = UserManager(module)
     try:
         manifest = Manifest(Path(module.params["manifest"]))
-        before = live_texts(path, after)
-        services = check_with_generator(module, path, after)
+        before = live_texts(path, every)
+        services = check_with_generator(module, path, every)
+        written = [services[name] for name in after]
         changed = [name for name in after if before[name] != after[name]]
-        unlisted = sorted(set(manifest.owners.get(module.params["owner"], {})) - set(after))
+        unlisted = sorted(set(manifest.owners.get(module.params["owner"], {})) - set(every))
         kept, reloaded = [], False
         if not module.check_mode:
             kept = install(module, path, before, after, manifest)
@@ -240,14 +257,15 @@ def main() -> None:
         recorded = manifest.changed
         if not module.check_mode:
             manifest.save()
-            reloaded = reload_if_stale(module, manager, list(services.values()), bool(changed))
+            reloaded = reload_if_stale(module, manager, written, bool(changed))
         elif manager.available:
-            reloaded = bool(changed or stale_services(manager, list(services.values())))
+            reloaded = bool(changed or stale_services(manager, written))
     except (UnsafePathError, ManifestError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=bool(changed or recorded or reloaded),
         units=[{"name": name, "service": services[name], "changed": name in changed} for name in after],
+        good={name: manifest.good(name) for name in every if manifest.good(name)},
         kept=kept,
         unlisted=unlisted,
         reloaded=reloaded,
