@@ -53,7 +53,7 @@ def test_one_engine_on_both_cards() -> None:
     assert (engine["name"], engine["unit"], engine["port"]) == ("frank-medium", "frank-medium.container", 7770)
     assert engine["visible_devices"] == "0,1"
     assert (engine["knobs"]["TP"], engine["knobs"]["KV_MEM"], engine["knobs"]["SPEC"]) == ("2", "18563072000", "7")
-    assert result["proxy"] is None
+    assert result["proxy"] is None and result["proxy_host"] is None
     assert result["retired"] == [
         "frank-medium-a.container",
         "frank-medium-b.container",
@@ -127,7 +127,7 @@ def test_each_host_gets_its_part_and_the_front_all_backends() -> None:
         "http://192.168.0.9:7771",
     ]
     assert [engine["name"] for engine in back["engines"]] == ["frank-medium-b"]
-    assert (back["proxy"], back["retired"]) == (None, [])
+    assert (back["proxy"], back["proxy_host"], back["retired"]) == (None, "front", [])
 
 
 def test_another_shape_retires_on_each_host_what_it_had() -> None:

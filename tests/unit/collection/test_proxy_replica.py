@@ -72,7 +72,7 @@ def test_serving_again_waits_for_the_health_check(host: FakeHost, admin: Admin) 
 def test_a_replica_that_the_proxy_cannot_reach_is_a_failure(host: FakeHost, admin: Admin) -> None:
     admin.replicas["a"].update(state="draining", reason="Connection refused")
     admin.serves_as = "down"
-    error = host.error("proxy_replica", **wanted(admin, "serving", timeout=0))
+    error = host.error("proxy_replica", **wanted(admin, "serving", timeout=1))
     assert "it is down (Connection refused)" in error and "http://a" in error
 
 

@@ -65,6 +65,7 @@ _value:
     - C(engines), each with C(name), C(unit), C(port), C(visible_devices), C(knobs) (text, spelled as in the inventory)
       and C(served_model_name).
     - C(proxy), with C(name), C(unit), C(port) and C(backends), or none.
+    - C(proxy_host), the host whose proxy routes to the engines, or none where the one engine serves the port itself.
     - C(target), the TP=2 engine, whatever the shape; none if the fleet has no C(tp2).
     - C(retired), unit files of the other shape that must not stay on this host.
   type: dict

@@ -72,7 +72,8 @@ def draft(fleet: dict, host: str, shape: str, addresses: dict[str, str] | None =
     running, resting = (replicas, tp2) if shape == REPLICAS else (tp2, replicas)
     retired = [engine["unit"] for engine in resting if engine["host"] == host]
     proxy = None
-    if fleet.get("host", host) == host:
+    home = fleet.get("host", host)
+    if home == host:
         if shape == REPLICAS:
             proxy = _proxy(fleet, replicas, host, addresses or {})
         else:
@@ -81,6 +82,7 @@ def draft(fleet: dict, host: str, shape: str, addresses: dict[str, str] | None =
         "shape": shape,
         "engines": [_public(engine) for engine in running if engine["host"] == host],
         "proxy": proxy,
+        "proxy_host": home if shape == REPLICAS else None,
         "target": _public(target) if target else None,
         "retired": retired,
     }

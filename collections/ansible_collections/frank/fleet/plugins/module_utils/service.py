@@ -182,4 +182,6 @@ class Service:
         message = f"{self.unit} {what}. State: {state['ActiveState']}/{state['SubState']}, result {result}."
         if meaning:
             message += f" {meaning}"
-        self.module.fail_json(msg=f"{message}\nThe end of its journal:\n{journal or '(empty)'}", meaning=meaning)
+        self.module.fail_json(
+            msg=f"{message}\nThe end of its journal:\n{journal or '(empty)'}", meaning=meaning, ready=False
+        )

@@ -31,7 +31,9 @@ options:
     choices: [drained, serving]
     required: true
   timeout:
-    description: Seconds to wait for running requests to end, or for the proxy to find the replica up.
+    description:
+      - Seconds to wait for running requests to end, or for the proxy to find the replica up.
+      - With V(0) nothing is waited for, and a replica that is not up is no failure.
     type: int
     default: 300
   allow_outage:
@@ -101,7 +103,7 @@ def serve(module: AnsibleModule, proxy: ProxyAdmin, name: str) -> dict:
     """End the drain, and wait until the proxy's health check has found the replica up."""
     proxy.undrain(name)
     last = wait(proxy, name, module.params["timeout"], lambda replica: replica["state"] == SERVING)
-    if last["state"] != SERVING:
+    if module.params["timeout"] and last["state"] != SERVING:
         module.fail_json(
             msg=f"The proxy does not reach {name} after {module.params['timeout']} s: it is {last['state']} "
             f"({last['reason']}). Its address in the inventory is {last['url']}."

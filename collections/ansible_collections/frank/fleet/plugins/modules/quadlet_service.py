@@ -100,6 +100,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+ready:
+  description: V(false) if the service was to run as wanted and did not become ready.
+  returned: failure to become ready
+  type: bool
 reasons:
   description: Why the service was (or in check mode would be) started or restarted.
   returned: success
