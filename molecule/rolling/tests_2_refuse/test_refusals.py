@@ -35,7 +35,7 @@ def test_an_engine_that_refuses_to_start_is_undone(host, traffic):
 def test_an_image_that_does_not_start_is_undone(host, traffic):
     good, before = images(host), started(host)
     new_image(host, "broken")
-    told = refused(vllm_replica_environment_extra={**SLOW, "SIM_BOOT_ERROR": "oom"})
+    told = refused(vllm_replica_environment_extra={**SLOW, "SIM_BOOT_ERROR": "out-of-memory"})
     assert "What was ready before is back" in told
     assert restarted(host, before) == ["frank-medium-a"] and images(host) == good and states(host) == BOTH_UP
     deploy(vllm_replica_environment_extra=SLOW)
