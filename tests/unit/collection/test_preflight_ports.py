@@ -56,6 +56,14 @@ def test_a_unit_that_the_inventory_no_longer_has_is_ours_still(machine: FakeMach
     assert look(machine).faults == []
 
 
+def test_systemd_may_hold_one_for_a_socket_of_ours(machine: FakeMachine) -> None:
+    machine.listen(7770, "11")
+    machine.process(224, "systemd", f"0::{MANAGER.removesuffix('app.slice')}init.scope\n", socket="11")
+    assert len(look(machine).faults) == 1, "it may be a socket of somebody else"
+    machine.write("/home/dank/.config/systemd/user/frank-medium-proxy.socket", "# Managed by frank-fleet\n[Socket]\n")
+    assert look(machine).faults == []
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"owners": 1}', "{broken"])
 def test_a_manifest_that_cannot_be_read_names_no_unit(machine: FakeMachine, text: str) -> None:
     machine.write("/home/dank/.local/share/frank-fleet/manifest.json", text)

@@ -38,7 +38,7 @@ def systemctl(state, arguments):
     elif verb in ("start", "restart") and names[0].startswith("user@"):
         Path(state["bus"]).parent.mkdir(parents=True, exist_ok=True)
         Path(state["bus"]).touch()
-    elif verb == "restart":
+    elif verb in ("start", "restart"):
         start(state, names[0])
     elif verb == "stop":
         stop(state, names[0])
@@ -68,6 +68,7 @@ def show(state, arguments, name):
 
 def reload(state):
     on_disk = {path.stem + ".service" for path in Path(state["path"]).rglob("*.container")}
+    on_disk |= {path.name for path in (Path(state["path"]).parents[1] / "systemd/user").glob("*.socket")}
     for name in on_disk - set(state["ignored"]):
         state["units"].setdefault(name, {}).update(LoadState="loaded", NeedDaemonReload="no")
     for name, unit in state["units"].items():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_host import Host, Identity
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_report import Report
+from ansible_collections.frank.fleet.plugins.module_utils.unit_text import is_managed
 
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 MANIFEST = ".local/share/frank-fleet/manifest.json"
@@ -25,6 +26,10 @@ class Holder(NamedTuple):
         """True if it runs in one of these units (names without suffix) of the user's manager."""
         services = re.findall(r"/([^/]+)\.service", self.cgroup)
         return f"user@{user.uid}" in services and bool(units & set(services))
+
+    def is_manager_of(self, user: Identity) -> bool:
+        """True if it is the user's systemd, which holds the ports of socket units."""
+        return self.cgroup.rstrip().endswith(f"/user@{user.uid}.service/init.scope")
 
     @property
     def unit(self) -> str | None:
@@ -49,9 +54,16 @@ def check_ports(host: Host, user: Identity, ports: dict[int, str], units: set[st
             )
         if port in inodes:
             holder = _holder(host, inodes[port])
-            if not (holder and user.exists and holder.is_unit_of(user, ours)):
+            if not (holder and user.exists and _is_ours(host, holder, user, ours)):
                 _add_fault(port, purpose, holder, report)
     report.row("ports", f"{', '.join(str(port) for port in sorted(ports))}: free, or held by the fleet itself")
+
+
+def _is_ours(host: Host, holder: Holder, user: Identity, units: set[str]) -> bool:
+    """True if one of `units` listens, or the user's systemd does for a socket unit of one of them."""
+    folder = f"{user.home}/.config/systemd/user"
+    sockets = (host.read(f"{folder}/{unit}.socket") for unit in units)
+    return holder.is_unit_of(user, units) or (holder.is_manager_of(user) and any(map(is_managed, sockets)))
 
 
 def listeners(host: Host) -> dict[int, set[str]]:
