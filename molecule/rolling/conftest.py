@@ -12,11 +12,10 @@ figures: list[str] = []
 @pytest.fixture
 def traffic(host: Any, request: pytest.FixtureRequest) -> Iterator[Outcome]:
     """People chat while the test runs; afterwards none of them may have lost anything."""
-    address = host.backend.get_pytest_id().rpartition("/")[2]
     endpoint = f"http://{host.ansible.get_variables()['ansible_host']}:7770"
     with Load(endpoint) as outcome:
         yield outcome
-    figures.append(f"{address} {request.node.originalname}: {outcome}")
+    figures.append(f"{request.node.originalname}: {outcome}")
     assert outcome.sent > 0 and outcome.streams > 0, "there was no traffic to lose"
     assert (outcome.failed, outcome.cut) == ([], []), outcome
 

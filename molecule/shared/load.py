@@ -81,6 +81,7 @@ class Load:
         await asyncio.sleep(delay)
         while not self._over.is_set():
             await self._stream(session)
+            await asyncio.sleep(0.1)
 
     async def _stream(self, session: aiohttp.ClientSession) -> None:
         outcome = self.outcome

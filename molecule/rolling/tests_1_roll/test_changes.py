@@ -39,6 +39,7 @@ def test_the_proxy(host, traffic):
         vllm_replica_environment_extra=SLOW,
         llm_fleet=fleet(MAXLEN=100000),
         routing_proxy_environment_extra={"HEALTH_INTERVAL": "1"},
+        routing_proxy_quiet_timeout=5,
     )
     assert restarted(host, before) == [PROXY]
     assert states(host) == BOTH_UP

@@ -1,4 +1,4 @@
-"""proxy_replica: drains without cutting, never the last one, and puts back."""
+"""proxy_replica drains without cutting, never the last one, and puts back; proxy_quiet waits for a quiet moment."""
 
 from __future__ import annotations
 
@@ -109,3 +109,19 @@ def test_check_mode_looks_and_touches_nothing(host: FakeHost, admin: Admin) -> N
     admin.replicas["b"]["state"] = "down"
     result = host.ok("proxy_replica", check=True, **wanted(admin, "drained"))
     assert "the last replica that serves" in result["warnings"][0] and admin.asked == []
+
+
+def test_a_quiet_moment_is_waited_for(host: FakeHost, admin: Admin) -> None:
+    admin.running = [2, 1, 0]
+    assert host.ok("proxy_quiet", admin=admin.url, timeout=5)["in_flight"] == 0 and admin.running == [0]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_wait_for_a_quiet_moment_is_bounded(host: FakeHost, admin: Admin, check: bool) -> None:
+    admin.running = [1]
+    result = host.ok("proxy_quiet", check=check, admin=admin.url, timeout=9 if check else 0)
+    assert (result["changed"], result["in_flight"]) == (False, 2), "one in each of two replicas"
+
+
+def test_without_a_proxy_it_is_quiet(host: FakeHost) -> None:
+    assert host.ok("proxy_quiet", admin="http://127.0.0.1:1")["in_flight"] == 0

@@ -57,6 +57,17 @@ class TestEnd:
         assert b'data: {"error"' in text
         assert not text.endswith(b"0\r\n\r\n")
 
+    def test_a_request_on_its_way_over_an_idle_connection_is_answered(self, proxy: ProxyProcess) -> None:
+        fresh, used = proxy.client(), proxy.client().post("/v1/chat/completions")
+        used.read()
+        proxy.process.send_signal(signal.SIGTERM)
+        proxy.wait_for_line("proxy: stopping")
+        for client in (fresh, used):
+            client.post("/v1/chat/completions")
+            answer = client.read_to_end()
+            assert answer.startswith(b"HTTP/1.1 200 ") and b"Connection: close" in answer
+        assert proxy.process.wait(10) == 0
+
     def test_a_request_that_is_being_sent_is_in_flight(self, proxy: ProxyProcess) -> None:
         client = proxy.client().send(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
         assert proxy.get("/health").status == 200

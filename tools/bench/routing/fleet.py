@@ -68,6 +68,11 @@ class SimulatedFleet:
         """SIGKILL a replica; its port refuses from then on."""
         self.engines[name].kill()
 
+    def restart(self, name: str) -> None:
+        """Start a killed replica again, on its old port and with a cold cache."""
+        port = int(self.urls[self.names.index(name)].rpartition(":")[2])
+        self.engines[name] = self._start_engine(name, port)
+
     def busiest_share(self) -> float:
         """Return the share of a core that the busiest simulator took since the fleet came up."""
         seconds = asyncio.get_running_loop().time() - self._began

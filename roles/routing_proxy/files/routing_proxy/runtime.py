@@ -28,6 +28,8 @@ _BACKLOG = 4096
 _SAVE_SECONDS = 2.0
 _LAG_SECONDS = 0.5
 _RELOAD_SECONDS = 2.0
+# How long an idle connection is kept at a stop: a request on its way there would be lost with it.
+_GRACE_SECONDS = 1.0
 # How long interrupted answers may take to leave the socket buffers.
 _FLUSH_SECONDS = 0.5
 _TICK_SECONDS = 0.02
@@ -121,8 +123,11 @@ class Runtime:
         for server in servers:
             server.close()
         for connection in list(self._connections):
+            connection.close_after_next()
+        await self._gone(min(_GRACE_SECONDS, self._config.shutdown_timeout))
+        for connection in list(self._connections):
             connection.close_when_done()
-        await self._gone(self._config.shutdown_timeout)
+        await self._gone(self._config.shutdown_timeout - _GRACE_SECONDS)
         for member in fleet.members.values():
             for work in list(member.work):
                 work.interrupt()

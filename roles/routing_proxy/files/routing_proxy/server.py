@@ -120,6 +120,10 @@ class ClientConnection(asyncio.Protocol):
         if len(requests.ready) < _MAX_WAITING and not self.transport.is_reading():
             self.transport.resume_reading()
 
+    def close_after_next(self) -> None:
+        """Make the answer to the present request, or to the one that may be on its way, the last of the connection."""
+        self._close_after = True
+
     def close_when_done(self) -> None:
         """Close the connection after the request in progress, at once if there is none."""
         self._close_after = True
