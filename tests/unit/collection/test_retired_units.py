@@ -109,21 +109,23 @@ def test_what_systemd_still_loads_is_a_failure(deployed: FakeHost) -> None:
     assert "/etc/containers/systemd/users/old.container" in message and "not gone" in message
 
 
-def test_a_port_that_stays_taken_is_a_failure(deployed: FakeHost) -> None:
+def listen_on(host: FakeHost, port: int, form: str = "Environment=PORT={}") -> None:
+    (host.path / NAME).write_text(f"{TEXT}{form.format(port)}\n")
+
+
+@pytest.mark.parametrize("form", ["Environment=PORT={}", 'Environment="PORT={}"'])
+def test_a_port_that_stays_taken_is_a_failure(deployed: FakeHost, form: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert f"port {port} is still in use" in deployed.error("retired_units", names=[NAME], ports=[port])
+        listen_on(deployed, port, form)
+        assert f"port {port} is still in use" in deployed.error("retired_units", names=[NAME])
 
 
 def test_a_free_port_is_none(deployed: FakeHost) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert retire(deployed, ports=[port])["changed"]
-
-
-def test_ports_do_not_matter_if_nothing_was_retired(host: FakeHost) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        retire(host, ports=[listener.getsockname()[1]])
+    listen_on(deployed, port)
+    assert retire(deployed)["changed"]
 
 
 @pytest.mark.parametrize("name", ["old.service", "old", "../old.container", "a/old.container"])
@@ -171,12 +173,33 @@ def test_a_manifest_that_alone_is_left_over_is_mended(host: FakeHost) -> None:
     assert retire(host)["changed"] is False
 
 
-def test_what_left_the_inventory_is_retired_through_the_manifest(deployed: FakeHost) -> None:
-    write_manifest(deployed, replicas=[NAME, "a.container"], proxy=["p.container"])
-    result = retire(deployed, names=[], owner="replicas", keep=["a.container"])
-    assert [unit["name"] for unit in result["retired"]] == [NAME]
-    assert owned(deployed) == {"replicas": ["a.container"], "proxy": ["p.container"]}
+SOCKET = "old.socket"
 
 
-def test_keep_needs_its_owner(host: FakeHost) -> None:
-    assert "owner" in host.error("retired_units", names=[], keep=[])
+def add_socket(host: FakeHost, text: str = "# Managed by frank-fleet\n[Socket]\nListenStream=1\n") -> Path:
+    """Have systemd hold a socket for the unit; returns the folder of its files."""
+    folder = host.home / ".config/systemd/user"
+    (folder / "sockets.target.wants").mkdir(parents=True)
+    (folder / SOCKET).write_text(text)
+    (folder / "sockets.target.wants" / SOCKET).symlink_to(f"../{SOCKET}")
+    host.unit(SOCKET)
+    return folder
+
+
+def test_its_socket_goes_first(deployed: FakeHost) -> None:
+    folder = add_socket(deployed)
+    retire(deployed)
+    assert deployed.changes()[:2] == [f"systemctl --user stop {SOCKET}", f"systemctl --user stop {SERVICE}"]
+    assert not any(path.is_file() or path.is_symlink() for path in folder.rglob("*"))
+    assert set(trashed(deployed)) == {NAME, f"systemd/user/{SOCKET}", f"systemd/user/sockets.target.wants/{SOCKET}"}
+
+
+def test_a_socket_of_somebody_else_stays(deployed: FakeHost) -> None:
+    folder = add_socket(deployed, "[Socket]\nListenStream=1\n")
+    retire(deployed)
+    assert (folder / SOCKET).exists() and f"systemctl --user stop {SOCKET}" not in deployed.changes()
+
+
+def test_a_socket_that_outlived_its_unit_goes_too(host: FakeHost) -> None:
+    folder = add_socket(host)
+    assert retire(host)["changed"] and not (folder / SOCKET).exists()

@@ -10,8 +10,11 @@ version_added: 1.0.0
 short_description: Stop Quadlet units, move their files to the trash and prove that nothing runs on
 description:
   - For each unit, stops it, moves its file and drop-in folder to the trash, reloads the user manager, clears a failed
-    state, and then proves that systemd knows the unit no more, that no container of it is left and that its ports are
-    free. In this order, because a unit whose file goes first cannot be stopped any more and its container runs on.
+    state, and then proves that systemd knows the unit no more, that no container of it is left and that nothing
+    listens on its C(PORT). In this order, because a unit whose file goes first cannot be stopped any more and its
+    container runs on.
+  - A socket unit of ours with the unit's name is stopped first, as the next connection would start the service again.
+    It goes to the trash, too.
   - Finds the files in subfolders too, as Quadlet does. Nothing in the trash is ever overwritten; a symlink is moved as
     a link, never followed.
   - A container whose unit file is gone already (deleted by hand) is stopped and removed as well.
@@ -22,22 +25,14 @@ options:
     type: list
     elements: str
     default: []
-  owner:
-    description: With O(keep), a section of the manifest.
-    type: str
-  keep:
-    description: Also retire every unit that the manifest lists under O(owner) and that is not in this list.
-    type: list
-    elements: str
-  ports:
-    description: TCP ports that nothing may listen on afterwards. Looked at only if a unit was retired.
-    type: list
-    elements: int
-    default: []
   path:
     description: The user's Quadlet folder.
     type: path
     default: ~/.config/containers/systemd
+  systemd:
+    description: The user's folder of systemd units, where socket units are.
+    type: path
+    default: ~/.config/systemd/user
   manifest:
     description: The record of what was installed; retired units are taken out of it.
     type: path
@@ -80,8 +75,6 @@ retired:
       files: [/home/dank/.AGENTTRASH/20260916T101500Z-1/frank-medium.container]
 """
 
-import os
-import re
 import socket
 import time
 from collections.abc import Callable
@@ -89,8 +82,14 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.files import Trash
-from ansible_collections.frank.fleet.plugins.module_utils.generator import SERVICE_SUFFIXES, default_service
+from ansible_collections.frank.fleet.plugins.module_utils.generator import SERVICE_SUFFIXES
 from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, ManifestError
+from ansible_collections.frank.fleet.plugins.module_utils.unit_files import (
+    find_files,
+    find_socket,
+    ports_of,
+    service_of,
+)
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
 
 #: After a container was killed, until systemd has noticed and the kernel has let go of its port.
@@ -101,10 +100,21 @@ PAUSE_SECONDS = 0.2
 class Retiree:
     """One unit to take out of service: what is left of it on this host."""
 
-    def __init__(self, name: str, path: Path, manager: UserManager, podman: Podman):
+    def __init__(self, name: str, path: Path, systemd: Path, manager: UserManager, podman: Podman):
         self.name, self.manager, self.podman = name, manager, podman
-        self.files = find_files(path, name)
-        self.service = service_of(name, self.files)
+        units = find_files(path, name)
+        self.service = service_of(name, units)
+        self.socket = f"{self.service.removesuffix('.service')}.socket"
+        sockets = find_socket(systemd, self.socket)
+        self.ports = ports_of(name, units)
+        # Where each file is, and its path in the trash.
+        self.places = {file: file.relative_to(path) for file in units}
+        self.places |= {file: Path("systemd/user") / file.relative_to(systemd) for file in sockets}
+
+    @property
+    def files(self) -> list[Path]:
+        """Everything of the unit that goes to the trash."""
+        return list(self.places)
 
     def state(self) -> dict[str, str]:
         """The unit's properties."""
@@ -126,11 +136,16 @@ class Retiree:
             left.append(f"systemd has {self.service} loaded from {state.get('SourcePath') or 'an unknown file'}")
         if state["ActiveState"] != "inactive":
             left.append(f"{self.service} is {state['ActiveState']}")
+        left += [f"port {port} is still in use (see 'ss -ltnp')" for port in self.ports if listens(port)]
         return left
 
     def stop(self) -> str | None:
         """Stop the unit and remove what containers it leaves; returns systemd's complaint, if it had one."""
         complaint = None
+        if self.manager.show(self.socket)["ActiveState"] == "active" and any(
+            file.name == self.socket for file in self.files
+        ):
+            self.manager.attempt("stop", self.socket)
         if self.state()["LoadState"] != "not-found":
             complaint = self.manager.attempt("stop", self.service)
         # A unit that systemd has forgotten cannot be stopped (it would wait 90 s and leave the container), and one that
@@ -138,45 +153,6 @@ class Retiree:
         for container in self.containers():
             self.podman.run("rm", "--force", "--time", "10", container)
         return complaint
-
-
-def find_files(path: Path, name: str) -> list[Path]:
-    """The unit's files, drop-in folders and own environment files, in every folder that Quadlet reads."""
-    found = []
-    for folder, folders, files in os.walk(path):
-        here = Path(folder)
-        found += [here / entry for entry in (*files, *folders) if entry == name]
-        found += [here / entry for entry in (*folders, *files) if entry == f"{name}.d"]
-    for unit in [entry for entry in found if entry.is_file() and not entry.is_symlink()]:
-        found += environment_files(path, unit)
-    return list(dict.fromkeys(found))
-
-
-def environment_files(path: Path, unit: Path) -> list[Path]:
-    """Environment files below `path` that this unit alone reads."""
-    others = [other for other in path.rglob("*") if other.suffix in SERVICE_SUFFIXES and other.is_file()]
-    found = []
-    for value in re.findall(r"^EnvironmentFile=-?(.+)$", unit.read_text("utf-8", "replace"), re.MULTILINE):
-        file = Path(os.path.normpath(unit.parent / value.strip().strip('"').replace("%h", str(Path.home()))))
-        shared = any(other != unit and file.name in other.read_text("utf-8", "replace") for other in others)
-        if path in file.parents and file.is_file() and not shared:
-            found.append(file)
-    return found
-
-
-def service_of(name: str, files: list[Path]) -> str:
-    """The service that the unit becomes."""
-    for file in files:
-        if file.name == name and file.is_file():
-            named = re.search(r"^ServiceName=(\S+)$", file.read_text("utf-8", "replace"), re.MULTILINE)
-            if named:
-                return f"{named[1]}.service"
-    return default_service(name)
-
-
-def ports_in_use(module: AnsibleModule) -> list[str]:
-    """Those of the ports that something still listens on."""
-    return [f"port {port} is still in use (see 'ss -ltnp')" for port in module.params["ports"] if listens(port)]
 
 
 def listens(port: int) -> bool:
@@ -202,7 +178,7 @@ def settle(look: Callable[[], list[str]]) -> list[str]:
 
 def retire(module: AnsibleModule, retirees: list[Retiree], manager: UserManager) -> dict[str, list[str]]:
     """Stop, move, reload, forget, prove; returns where the files of each unit went."""
-    path, trash, moved = Path(module.params["path"]), Trash(Path(module.params["trash"])), {}
+    trash, moved = Trash(Path(module.params["trash"])), {}
     if any(retiree.files for retiree in retirees):
         trash.open()
     said = "".join(f" ({complaint})" for complaint in (retiree.stop() for retiree in retirees) if complaint)
@@ -210,25 +186,22 @@ def retire(module: AnsibleModule, retirees: list[Retiree], manager: UserManager)
     if busy:
         module.fail_json(msg=f"Does not stop: {', '.join(busy)}. The files were left in place.{said}")
     for retiree in retirees:
-        moved[retiree.name] = [str(trash.move(file, file.relative_to(path))) for file in retiree.files]
+        moved[retiree.name] = [str(trash.move(file, place)) for file, place in retiree.places.items()]
     manager.act("daemon-reload")
     for retiree in retirees:
         manager.attempt("reset-failed", retiree.service)  # Complains about a unit that is gone for good.
-    left = settle(lambda: [what for retiree in retirees for what in retiree.remains()] + ports_in_use(module))
+    left = settle(lambda: [what for retiree in retirees for what in retiree.remains()])
     if left:
         module.fail_json(msg=f"Retired, but not gone: {'; '.join(left)}.{said}")
     return moved
 
 
-def names_to_retire(module: AnsibleModule, manifest: Manifest) -> list[str]:
-    """The units that were asked for, and those that the manifest lists but the inventory does not."""
-    names = list(module.params["names"])
-    if module.params["keep"] is not None:
-        names += sorted(set(manifest.owners.get(module.params["owner"], {})) - set(module.params["keep"]))
-    for name in names:
+def names_to_retire(module: AnsibleModule) -> list[str]:
+    """The units that were asked for, each once."""
+    for name in module.params["names"]:
         if Path(name).suffix not in SERVICE_SUFFIXES or Path(name).name != name:
             module.fail_json(msg=f"{name!r} is no name of a Quadlet unit file (such as frank-medium.container)")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(module.params["names"]))
 
 
 def main() -> None:
@@ -236,14 +209,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "default": []},
-            "owner": {"type": "str"},
-            "keep": {"type": "list", "elements": "str"},
-            "ports": {"type": "list", "elements": "int", "default": []},
             "path": {"type": "path", "default": "~/.config/containers/systemd"},
+            "systemd": {"type": "path", "default": "~/.config/systemd/user"},
             "manifest": {"type": "path", "default": "~/.local/share/frank-fleet/manifest.json"},
             "trash": {"type": "path", "default": "~/.AGENTTRASH"},
         },
-        required_by={"keep": ["owner"]},
         supports_check_mode=True,
     )
     path, trash = Path(module.params["path"]), Path(module.params["trash"])
@@ -253,8 +223,8 @@ def main() -> None:
     moved: dict[str, list[str]] = {}
     try:
         manifest = Manifest(Path(module.params["manifest"]))
-        names = names_to_retire(module, manifest)
-        found = [Retiree(name, path, manager, podman) for name in names]
+        names = names_to_retire(module)
+        found = [Retiree(name, path, Path(module.params["systemd"]), manager, podman) for name in names]
         retirees = [retiree for retiree in found if retiree.files or retiree.remains()]
         if retirees and not module.check_mode:
             moved = retire(module, retirees, manager)
