@@ -107,6 +107,10 @@ options:
     description: Port of the proxy's admin interface.
     type: int
     required: true
+  adopt:
+    description: Whether unit files of the fleet's names that somebody else wrote may be replaced.
+    type: bool
+    default: false
   controller_time:
     description: Seconds since 1970 on the controller when this module is called. The clock is not compared without it.
     type: int
@@ -166,6 +170,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_devices import check_devices, check_memory
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_fleet import check_fleet, ports_of, units_of
+from ansible_collections.frank.fleet.plugins.module_utils.preflight_holders import check_holders
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_host import Host
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_ports import check_ports
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_report import Report, text_of
@@ -217,6 +222,9 @@ def look(host: Host, options: dict) -> Report:
     check_software(host, user, report)
     check_user(host, user, options["groups"], options["subids"], report)
     if plan:
+        proxies = [plan["proxy"]["name"]] if plan["proxy"] else []
+        names = {*(engine["name"] for engine in engines), *proxies}
+        check_holders(host, user, names, options["devices"], options["adopt"], report)
         check_ports(host, user, ports_of(plan, options["admin_port"]), units_of(options["fleet"], plan), report)
     folders = checkpoints_of(engines, options["models_dir"])
     targets = [path for path, uses in folders.items() for use in uses.split(", ") if use.startswith("SNAP ")]
@@ -251,6 +259,7 @@ def main() -> None:
             "caches": {"type": "list", "elements": "str", "default": []},
             "cache_gib": {"type": "float", "default": 0},
             "admin_port": {"type": "int", "required": True},
+            "adopt": {"type": "bool", "default": False},
             "controller_time": {"type": "int"},
         },
         supports_check_mode=True,
