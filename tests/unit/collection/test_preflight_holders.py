@@ -33,10 +33,11 @@ def look(machine: FakeMachine, devices: tuple[str, ...] = ("/dev/kfd",), adopt: 
 def run_containers(machine: FakeMachine, *containers: tuple[str, str | None]) -> None:
     machine.programs.add("runuser")
     machine.write("/run/user/1000/bus", "")
+    labels = [{"PODMAN_SYSTEMD_UNIT": unit} if unit else None for _, unit in containers]
     listed = [
-        {"Id": "c0ffee" * 10, "State": "running", "Names": [name], "Labels": {"PODMAN_SYSTEMD_UNIT": unit} if unit else None}
-        for name, unit in containers
-    ]  # fmt: skip
+        {"Id": "c0ffee" * 10, "State": "running", "Names": [name], "Labels": label}
+        for (name, _), label in zip(containers, labels, strict=True)
+    ]
     machine.answers[ASK] = json.dumps(listed)
 
 

@@ -46,7 +46,7 @@ def test_a_sound_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     result = run(FakeMachine(tmp_path), monkeypatch, capsys)
     assert (result["changed"], result["faults"], result["warnings_found"]) == (False, [], [])
     assert [name for name, _ in result["summary"]] == [
-        "shape", "GPUs", "podman", "user", "ports", "folders", "disk", "clock",
+        "shape", "GPUs", "podman", "user", "names", "ports", "folders", "disk", "clock",
     ]  # fmt: skip
     assert dict(result["summary"])["folders"] == "/models/target, /models/drafter, /patches, /r4d"
     assert result["report"].startswith("box is ready.\n")
