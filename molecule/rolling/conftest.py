@@ -1,27 +1,5 @@
-"""What the tests of rolling deploys share: traffic through the endpoint, and its figures at the end of the run."""
+"""Traffic through the endpoint, for the tests of this scenario."""
 
-from collections.abc import Iterator
-from typing import Any
+from traffic import pytest_terminal_summary, traffic
 
-import pytest
-from load import Load, Outcome
-
-figures: list[str] = []
-
-
-@pytest.fixture
-def traffic(host: Any, request: pytest.FixtureRequest) -> Iterator[Outcome]:
-    """People chat while the test runs; afterwards none of them may have lost anything."""
-    endpoint = f"http://{host.ansible.get_variables()['ansible_host']}:7770"
-    with Load(endpoint) as outcome:
-        yield outcome
-    figures.append(f"{request.node.originalname}: {outcome}")
-    assert outcome.sent > 0 and outcome.streams > 0, "there was no traffic to lose"
-    assert (outcome.failed, outcome.cut) == ([], []), outcome
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what clients saw."""
-    terminalreporter.section("what clients saw")
-    for line in figures:
-        terminalreporter.write_line(line)
+__all__ = ["pytest_terminal_summary", "traffic"]
