@@ -1,7 +1,6 @@
 """What every part of the tool shares: its error, its cache folder, and how it runs commands."""
 
 import fcntl
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,8 @@ class ToolError(Exception):
 
 def cache_dir() -> Path:
     """Return the folder that keeps root file systems, hosts and the ssh key: outside the repository, safe to delete."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "frank-fleet"
+    # Not XDG_CACHE_HOME: inventories name the key in it, and testinfra reads them without templating.
+    return Path.home() / ".cache/frank-fleet"
 
 
 def say(text: str) -> None:

@@ -11,7 +11,7 @@ from test_host.common import ToolError
 
 @pytest.fixture
 def no_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return tmp_path
 
