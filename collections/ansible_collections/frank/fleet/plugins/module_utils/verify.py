@@ -1,0 +1,125 @@
+"""What proves that a host serves its fleet and will again after a reboot: one finding a check."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import NamedTuple
+
+from ansible_collections.frank.fleet.plugins.module_utils.readiness import NotReadyError, probe
+from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL, spec_of
+from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
+
+TIMEOUT_SECONDS = 5
+UNIT_PROPERTIES = ("UnitFileState", "WantedBy", "NRestarts", "NeedDaemonReload", "Result", "SourcePath")
+
+# A proxy configured for the user's shell must not see requests to our own ports.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Finding(NamedTuple):
+    """What one check saw; `fix` says what to do where it does not hold."""
+
+    subject: str
+    check: str
+    ok: bool
+    seen: str
+    fix: str = ""
+
+
+def check_unit(manager: UserManager, name: str) -> Finding:
+    """The unit runs, as it is on disk, and is started at boot."""
+    state = manager.show(f"{name}.service", *UNIT_PROPERTIES)
+    shown = f"{state['ActiveState']}/{state['SubState']}"
+    wrong = [
+        f"it is {shown} ({state.get('Result', '')})" if state["ActiveState"] != "active" else "",
+        f"its file state is {state.get('UnitFileState') or 'unknown'}, not generated"
+        if state.get("UnitFileState") != "generated"
+        else "",
+        "it is not wanted by default.target: it stays dark after a reboot"
+        if "default.target" not in state.get("WantedBy", "").split()
+        else "",
+        "systemd has an older file loaded" if state.get("NeedDaemonReload") == "yes" else "",
+    ]
+    seen = "; ".join(filter(None, wrong))
+    restarts = int(state.get("NRestarts") or 0)
+    well = f"{shown}, generated, wanted by default.target" + (f", {restarts} restart(s)" if restarts else "")
+    return Finding(name, "unit", not seen, seen or well, f"journalctl --user -u {name}, then deploy again")
+
+
+def check_container(manager: UserManager, podman: Podman, name: str, image: str) -> Finding:
+    """What runs is what is installed, from the image behind the tag."""
+    running = [c for c in unit_containers(podman, f"{name}.service") if c.get("State") == "running"]
+    if not running:
+        return Finding(name, "container", False, "no container of it runs", f"systemctl --user restart {name}")
+    source = manager.show(f"{name}.service", "SourcePath").get("SourcePath", "")
+    try:
+        with open(source, encoding="utf-8") as stream:  # noqa: PTH123  # an empty path must be an error, not "."
+            installed = spec_of(stream.read())
+    except OSError:
+        installed = None
+    spec, wanted = (running[0].get("Labels") or {}).get(SPEC_LABEL), podman.image_id(image)
+    wrong = [
+        f"it runs spec {spec}, the installed unit is {installed}" if spec != installed else "",
+        f"it runs image {str(running[0].get('ImageID'))[:12]}, {image} is {(wanted or 'absent')[:12]}"
+        if running[0].get("ImageID") != wanted
+        else "",
+    ]
+    seen = "; ".join(filter(None, wrong))
+    return Finding(name, "container", not seen, seen or f"spec {spec}, image {wanted[:12] if wanted else ''}", "deploy")
+
+
+def check_socket(manager: UserManager, name: str) -> Finding:
+    """The endpoint's port is held by systemd, at boot too."""
+    state = manager.show(f"{name}.socket", "WantedBy")
+    at_boot = "sockets.target" in state.get("WantedBy", "").split()
+    seen = f"{state['ActiveState']}/{state['SubState']}, {'' if at_boot else 'not '}wanted by sockets.target"
+    return Finding(f"{name}", "socket", state["ActiveState"] == "active" and at_boot, seen, "deploy")
+
+
+def check_gone(manager: UserManager, name: str) -> Finding:
+    """A unit of the other shape is not there."""
+    state = manager.show(f"{name}.service")
+    gone = state["LoadState"] == "not-found" and state["ActiveState"] == "inactive"
+    seen = "not there" if gone else f"{state['LoadState']}, {state['ActiveState']}"
+    return Finding(name, "retired", gone, seen, "deploy, which moves it to ~/.AGENTTRASH")
+
+
+def check_completion(subject: str, url: str, model: str, api_key: str | None) -> Finding:
+    """It is healthy, serves the model and completes a prompt."""
+    try:
+        probe(url, model, completion=True, api_key=api_key)
+    except NotReadyError as error:
+        return Finding(subject, "completion", False, str(error), f"journalctl --user -u {subject}")
+    return Finding(subject, "completion", True, f"{model} at :{url.rpartition(':')[2]}")
+
+
+def check_health(name: str, url: str, replicas: list[str]) -> Finding:
+    """The proxy knows every replica of the inventory, no other, and finds each up."""
+    try:
+        with _OPENER.open(f"{url}/health", timeout=TIMEOUT_SECONDS) as response:
+            told = json.load(response)["replicas"]
+    except urllib.error.HTTPError as error:
+        told = _replicas_in(error)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Finding(name, "health", False, f"{url}/health: {getattr(error, 'reason', error)}", f"restart {name}")
+    if sorted(told) != sorted(replicas):
+        seen = f"it routes to {', '.join(sorted(told)) or 'nobody'}, the inventory has {', '.join(sorted(replicas))}"
+        return Finding(name, "health", False, seen, "deploy, --tags routing_proxy")
+    bad = {replica: state for replica, state in sorted(told.items()) if state["state"] != "up"}
+    seen = ", ".join(f"{replica} {state['state']} ({state['reason']})" for replica, state in bad.items())
+    fix = " ".join(
+        f"curl -X POST http://127.0.0.1:7769/undrain/{replica};"
+        if state["state"] == "draining"
+        else f"journalctl --user -u {replica};"
+        for replica, state in bad.items()
+    )
+    return Finding(name, "health", not bad, seen or f"{', '.join(sorted(replicas))} up", fix.rstrip(";"))
+
+
+def _replicas_in(error: urllib.error.HTTPError) -> dict:
+    try:
+        return dict(json.load(error)["replicas"])
+    except (ValueError, KeyError, TypeError):
+        return {}
