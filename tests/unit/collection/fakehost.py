@@ -95,7 +95,14 @@ class FakeHost:
 
     def changes(self) -> list[str]:
         """Those commands that change something."""
-        looks = ("systemctl --user show", "podman ps", "podman image inspect", "podman logs", "journalctl")
+        looks = (
+            "systemctl --user show",
+            "podman ps",
+            "podman image inspect",
+            "podman info",
+            "podman logs",
+            "journalctl",
+        )
         return [call for call in self.calls if not call.startswith(looks)]
 
     def snapshot(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.frank.fleet.plugins.modules import image_tag
 from unit.collection.fakehost import FakeHost
 
 SOURCE, TARGET = "docker.io/stilldeadcode/vllm-radiance:0.9.3", "localhost/radiance-vllm:0.9.3"
@@ -112,3 +113,44 @@ def test_check_mode_knows_an_image_that_is_as_wanted(host: FakeHost) -> None:
 def test_without_podman_the_fix_is_named(host: FakeHost) -> None:
     host.remove_command("podman")
     assert "install the package podman" in host.error("image_tag", source=SOURCE, target=TARGET)
+
+
+def test_what_the_target_stood_for_keeps_a_name(host: FakeHost) -> None:
+    host.set(images={SOURCE: "i2", TARGET: "i1"})
+    tag(host, previous="localhost/x:previous")
+    assert host.state["images"] == {SOURCE: "i2", TARGET: "i2", "localhost/x:previous": "i1"}
+    assert tag(host, previous="localhost/x:previous")["changed"] is False
+    assert host.state["images"]["localhost/x:previous"] == "i1", "it stays when the target does"
+
+
+def test_the_first_image_has_none_before_it(host: FakeHost) -> None:
+    host.set(images={SOURCE: "i1"})
+    tag(host, previous="localhost/x:previous")
+    assert "localhost/x:previous" not in host.state["images"]
+
+
+@pytest.mark.parametrize("wanted", ["i1", "sha256:i1"])
+def test_the_image_that_was_asked_for_is_tagged(host: FakeHost, wanted: str) -> None:
+    host.set(images={SOURCE: "i1"})
+    assert tag(host, image_id=wanted)["changed"]
+
+
+def test_another_image_than_asked_for_is_refused_before_it_is_tagged(host: FakeHost) -> None:
+    host.set(images={SOURCE: "i2", TARGET: "i1"})
+    message = host.error("image_tag", source=SOURCE, target=TARGET, image_id="i3")
+    assert "i2" in message and "i3" in message and host.state["images"][TARGET] == "i1" and host.changes() == []
+
+
+def test_a_source_by_digest_is_a_source(host: FakeHost) -> None:
+    pinned = "docker.io/stilldeadcode/vllm-radiance@sha256:" + "a" * 64
+    host.set(images={pinned: "i1"})
+    assert host.ok("image_tag", source=pinned, target=TARGET)["image_id"] == "i1"
+
+
+def test_a_disk_without_room_fails_before_the_archive_is_loaded(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(host, **{SOURCE: "i1"})
+    monkeypatch.setattr(image_tag, "ROOM", 1e15)
+    message = host.error("image_tag", source=SOURCE, target=TARGET, archive=path)
+    assert "GiB free" in message and path in message and not any("load" in call for call in host.changes())

@@ -145,6 +145,8 @@ def podman(state, arguments):
         state["images"].update(json.loads(Path(arguments[-1]).read_text()))
     elif arguments[0] == "tag":
         state["images"][arguments[2]] = arguments[1]
+    elif arguments[0] == "info":
+        print(ROOT)
     elif arguments[0] == "logs":
         print(state["logs"])
     return 0

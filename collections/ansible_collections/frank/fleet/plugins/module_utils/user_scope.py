@@ -121,6 +121,10 @@ class Podman:
             return None
         return self.module.fail_json(msg=f"podman cannot look up the image {name}: {error.strip()}", rc=code)
 
+    def store(self) -> str:
+        """Folder of this user's store."""
+        return self._podman(["podman", "info", "--format", "{{.Store.GraphRoot}}"]).strip()
+
     def containers(self, *filters: str) -> list[dict]:
         """Containers, running or not, that match every filter (say, label=KEY=VALUE)."""
         if not self.available:

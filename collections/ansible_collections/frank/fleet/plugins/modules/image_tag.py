@@ -11,6 +11,8 @@ short_description: Tag an image in the user's own store
 description:
   - Has O(target) stand for the image that O(source) names, in the store of the user that runs the module. Compares
     image IDs first, so a second run changes nothing.
+  - The image that O(target) stood for before gets the name O(previous), so that nothing which removes images without a
+    name takes what may have to be gone back to.
   - Loads O(archive) or pulls only as asked. If that fails, nothing was changed, also when an older image is present.
   - Run it as the service user, with E(XDG_RUNTIME_DIR) in the environment.
 options:
@@ -25,6 +27,12 @@ options:
   archive:
     description: An archive on the host (docker or OCI) that is loaded if O(source) is not in the store.
     type: path
+  previous:
+    description: Name for the image that O(target) stood for, given to it when O(target) moves on.
+    type: str
+  image_id:
+    description: The ID (64 hexadecimal digits) that O(source) must have. Another one fails before anything is tagged.
+    type: str
   pull:
     description: Whether to ask the registry for O(source), also if the store has one already.
     type: bool
@@ -61,10 +69,16 @@ previous_id:
   type: str
 """
 
+import os
+import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman
+
+GIB = 1024**3
+#: Times the size of an archive: its unpacked layers, and a copy of each while it is read. Not measured.
+ROOM = 2.5
 
 
 def fetch(module: AnsibleModule, podman: Podman) -> str | None:
@@ -82,6 +96,7 @@ def fetch(module: AnsibleModule, podman: Podman) -> str | None:
         return None
     if not Path(archive).is_file():
         module.fail_json(msg=f"The archive {archive} that holds {source} is not on this host: copy it there.")
+    refuse_full_disk(module, podman, Path(archive))
     podman.run("load", "--quiet", "--input", archive)
     loaded = podman.image_id(source)
     if not loaded:
@@ -91,6 +106,29 @@ def fetch(module: AnsibleModule, podman: Podman) -> str | None:
     return loaded
 
 
+def refuse_full_disk(module: AnsibleModule, podman: Podman, archive: Path) -> None:
+    """Fail where the store or Podman's folder for temporary files has no room for an archive."""
+    needed = archive.stat().st_size * ROOM
+    for folder in dict.fromkeys((Path(podman.store()), Path(os.environ.get("TMPDIR") or "/var/tmp"))):
+        here = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        free = shutil.disk_usage(here).free
+        if free < needed:
+            module.fail_json(
+                msg=f"{folder} has {free / GIB:.1f} GiB free, and loading {archive} may need {needed / GIB:.1f}: make "
+                "room first (docs/runbook.md, Images). Nothing was changed."
+            )
+
+
+def refuse_other_image(module: AnsibleModule, found: str | None) -> None:
+    """Fail unless the source is the image that was asked for."""
+    wanted = module.params["image_id"]
+    if wanted and found and found.removeprefix("sha256:") != wanted.removeprefix("sha256:"):
+        module.fail_json(
+            msg=f"{module.params['source']} is image {found}, and the inventory wants {wanted}. Nothing was tagged: "
+            "pull or load the wanted one, or change the ID in the inventory."
+        )
+
+
 def main() -> None:
     """Entry point for Ansible."""
     module = AnsibleModule(
@@ -98,6 +136,8 @@ def main() -> None:
             "source": {"type": "str", "required": True},
             "target": {"type": "str", "required": True},
             "archive": {"type": "path"},
+            "previous": {"type": "str"},
+            "image_id": {"type": "str"},
             "pull": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -113,8 +153,11 @@ def main() -> None:
                 f"'podman save', or run 'podman pull {source}' as this user."
             )
         )
+    refuse_other_image(module, wanted)
     changed = wanted is None or before != wanted
     if changed and not module.check_mode:
+        if module.params["previous"] and before:
+            podman.run("tag", before, module.params["previous"])
         podman.run("tag", wanted, target)
     module.exit_json(
         changed=changed,
