@@ -30,6 +30,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.command == "record":
+            arguments.data.mkdir(parents=True)
             asyncio.run(_record(arguments.data, 60 * arguments.minutes))
         else:
             _draw(arguments.data, arguments.picture)
@@ -40,14 +41,14 @@ def main() -> int:
 
 
 async def _record(data: Path, seconds: float) -> None:
-    data.mkdir(parents=True)
     async with scraped_fleet(data, INTERVAL, 1.0) as (fleet, _):
         began = time.time()
         # At rest first, so that the first request of every counter is a step from a sample and not out of nothing.
         await asyncio.sleep(4 * INTERVAL)
         turns = await play(fleet, seconds)
         await asyncio.sleep(4 * INTERVAL)
-        (data / "run.json").write_text(json.dumps({"start": began, "end": time.time()}))
+        ended = time.time()
+    await asyncio.to_thread((data / "run.json").write_text, json.dumps({"start": began, "end": ended}))
     print(f"{len(turns)} turns, {sum(bool(turn.error) for turn in turns)} failed")
 
 
@@ -56,7 +57,7 @@ def _draw(data: Path, picture: Path) -> None:
 
     run = json.loads((data / "run.json").read_text())
     with running(rootfs(), data, [], INTERVAL) as prometheus:
-        draw(prometheus, run["start"], run["end"], picture)
+        draw(prometheus, run["start"], run["end"] - 4 * INTERVAL, INTERVAL, picture)
 
 
 if __name__ == "__main__":

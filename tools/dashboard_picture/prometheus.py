@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import urllib.error
 import urllib.parse
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from bench.proxy_overhead.peers import REPOSITORY
 from bench.proxy_overhead.processes import Child, free_ports
 
@@ -47,11 +45,11 @@ class Series:
 def rootfs() -> Path:
     """Return the root file system that has Prometheus; built on first use, which takes a minute or two and root.
 
-    FRANK_FLEET_MONITORING_ROOTFS names another. Raises PrometheusError if it can't be built.
+    FRANK_FLEET_PROMETHEUS_ROOTFS names another. Raises PrometheusError if it can't be built.
     """
-    if given := os.environ.get("FRANK_FLEET_MONITORING_ROOTFS"):
+    if given := os.environ.get("FRANK_FLEET_PROMETHEUS_ROOTFS"):
         return Path(given)
-    command = [REPOSITORY / "tools/test_host/host", "rootfs", "--packages", PACKAGES]
+    command = [str(REPOSITORY / "tools/test_host/host"), "rootfs", "--packages", PACKAGES]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise PrometheusError("no root file system with Prometheus: `tools/test_host/host rootfs` says why")
@@ -73,12 +71,13 @@ def configuration(targets: Sequence[Target], interval: float, rules: Path = RULE
     for target in targets:
         jobs.setdefault(target.job, []).append({"targets": [target.address], "labels": dict(target.labels)})
     every = f"{round(interval * 1000)}ms"
-    return yaml.safe_dump(
+    return json.dumps(  # which is YAML
         {
             "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
             "rule_files": [str(rules / "*.yml")],
             "scrape_configs": [{"job_name": job, "static_configs": entries} for job, entries in jobs.items()],
-        }
+        },
+        indent=2,
     )
 
 
@@ -96,10 +95,6 @@ class Prometheus:
     def over(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """Evaluate from `start` to `end` (unix seconds), each `step` seconds, as a panel does."""
         return self._ask("query_range", {"query": expression, "start": start, "end": end, "step": step})
-
-    def reload(self) -> None:
-        """Read configuration and rules again."""
-        self.child.process.send_signal(signal.SIGHUP)
 
     def _ask(self, path: str, query: Mapping[str, str | float]) -> list[Series]:
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query)}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .queries import ENGINE, FLEET, fill, firing, gauge, or_zero, proxied, quantile, rate, reuse
+from .queries import ENGINE, FLEET, fill, firing, gauge, happened, or_zero, proxied, quantile, rate, reuse
 
 POOL_FULL = 0.9
 LATENCY_SECONDS = 60.0
@@ -117,7 +117,7 @@ NOW = Row(
         Panel(
             "Alerts firing now",
             "Alerts of the chosen fleets that fire. Nothing is sent anywhere without an Alertmanager.",
-            [Query('count(ALERTS{alertstate="firing", fleet=~"$fleet|"}) or on () vector(0)', "alerts")],
+            [Query(or_zero(firing()), "alerts")],
             "short",
             NONE_IS_BEST,
             "stat",
@@ -260,19 +260,19 @@ ROUTING = Row(
             stacked=True,
         ),
         Panel(
-            "Failovers and cut answers",
+            "Failovers and cut answers, 5 min",
             "Requests that a replica could not take, by reason, and answers broken off after their first byte.",
             [
-                Query(proxied("failovers", "reason"), "failover: {{reason}}"),
-                Query(or_zero(f"sum(rate(routing_proxy_answers_cut_total{{{PROXY}}}[$__rate_interval]))"), "cut"),
+                Query(happened("failovers", "reason"), "failover: {{reason}}"),
+                Query(happened("answers_cut"), "cut"),
             ],
-            "reqps",
+            "short",
         ),
         Panel(
-            "Proxy requests by code",
+            "Proxy requests by code, 5 min",
             "Requests that are over, by status. 499: the client left first; 502 and 503: no replica could answer.",
-            [Query(proxied("requests", "code"), "{{code}}")],
-            "reqps",
+            [Query(happened("requests", "code"), "{{code}}")],
+            "short",
             stacked=True,
         ),
         Panel(

@@ -56,11 +56,24 @@ def or_zero(expression: str, label: str = "", value: str = "none") -> str:
 
 
 def proxied(name: str, by: str) -> str:
-    """Return the growth of a counter of the proxy's a second. Replica "none" is what no replica got."""
-    labels = f'{FLEET}, replica=~"$replica|none"'
-    return or_zero(f"sum by ({by}) (rate(routing_proxy_{name}_total{{{labels}}}[{WINDOW}]))", by.split(",")[0])
+    """Return the growth a second of a counter of the proxy's. Replica "none" is what no replica got."""
+    return or_zero(f"sum by ({by}) (rate({_counter(name)}[{WINDOW}]))", by)
 
 
-def firing(by: str) -> str:
-    """Return how many alerts fire: those of the chosen fleets, and those of no fleet, as of a missing target."""
-    return f'count by ({by}) (ALERTS{{alertstate="firing", fleet=~"$fleet|"}})'
+def happened(name: str, by: str = "") -> str:
+    """Return how often something happened at the proxy in 5 minutes.
+
+    For what is rare: a series begins with the first time, which no increase contains, so one that was not there
+    5 minutes ago counts in full.
+    """
+    counter = _counter(name)
+    return or_zero(f"sum by ({by}) (({counter} unless {counter} offset 5m) or increase({counter}[5m]))", by)
+
+
+def _counter(name: str) -> str:
+    return f'routing_proxy_{name}_total{{{FLEET}, replica=~"$replica|none"}}'
+
+
+def firing(by: str = "") -> str:
+    """Return how many of our alerts fire: those of the chosen fleets, and those of no fleet, as of missing targets."""
+    return f'count by ({by}) (ALERTS{{alertname=~"Fleet.+", alertstate="firing", fleet=~"$fleet|"}})'
