@@ -1,0 +1,60 @@
+"""Ask a running Prometheus whether it has taken a configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+
+TIMEOUT_SECONDS = 5
+PAUSE_SECONDS = 0.5
+#: Seconds by which the time of a file and that of a reload may differ: both are rounded.
+ROUNDING = 1.0
+
+# A proxy configured for the user's shell must not see requests to our own ports.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Prometheus:
+    """The API of one Prometheus, and what must be found there: alerts by name, targets by address."""
+
+    def __init__(self, url: str, alerts: list[str], targets: list[str]):
+        self._url, self._alerts, self._targets = url.rstrip("/"), alerts, targets
+
+    def missing(self, since: float) -> str | None:
+        """What Prometheus does not have since a reload at `since` (unix time), None if it has all."""
+        try:
+            metrics = self._get("/metrics").decode()
+            if _metric(metrics, "prometheus_config_last_reload_successful") != 1:
+                return "its last reload failed (see its log)"
+            if _metric(metrics, "prometheus_config_last_reload_success_timestamp_seconds") < since - ROUNDING:
+                return "it has not reloaded since the files were written"
+            groups = json.loads(self._get("/api/v1/rules"))["data"]["groups"]
+            known = {rule["name"] for group in groups for rule in group["rules"]}
+            active = json.loads(self._get("/api/v1/targets?state=active"))["data"]["activeTargets"]
+            addresses = {target["discoveredLabels"]["__address__"] for target in active}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return f"{self._url} does not answer as expected: {getattr(error, 'reason', error)!r}"
+        lacking = [*sorted(set(self._alerts) - known), *sorted(set(self._targets) - addresses)]
+        return f"it does not have {', '.join(lacking)}" if lacking else None
+
+    def wait(self, since: float, seconds: float) -> str | None:
+        """Wait until nothing is missing; returns what still is at the end."""
+        deadline = time.monotonic() + seconds
+        while True:
+            missing = self.missing(since)
+            if missing is None or time.monotonic() > deadline:
+                return missing
+            time.sleep(PAUSE_SECONDS)
+
+    def _get(self, path: str) -> bytes:
+        with _OPENER.open(f"{self._url}{path}", timeout=TIMEOUT_SECONDS) as response:
+            return bytes(response.read())
+
+
+def _metric(text: str, name: str) -> float:
+    found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+    if not found:
+        raise ValueError(f"no metric {name}")
+    return float(found[1])

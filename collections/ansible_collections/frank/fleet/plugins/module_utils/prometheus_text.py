@@ -1,0 +1,49 @@
+"""Edit a prometheus.yml that is somebody else's, by the few lines that include our files."""
+
+from __future__ import annotations
+
+import re
+
+RULES, SCRAPES = "frank-fleet/*.rules.yml", "frank-fleet/scrape.yml"
+INCLUDES = {"rule_files": RULES, "scrape_config_files": SCRAPES}
+
+
+class UneditableError(Exception):
+    """The file has a key in a form that cannot be extended safely; the text says what to add by hand."""
+
+
+def with_includes(text: str) -> str:
+    """The text with our files included, every other byte as it is. Raises UneditableError."""
+    for key, glob in INCLUDES.items():
+        text = _with_entry(text, key, glob)
+    return text
+
+
+def _with_entry(text: str, key: str, glob: str) -> str:
+    if re.search(rf"^\s*-\s*[\"']?{re.escape(glob)}[\"']?\s*(#.*)?$", text, re.MULTILINE):
+        return text
+    found = list(re.finditer(rf"^{key}:(.*)$", text, re.MULTILINE))
+    if not found:
+        return f"{text.rstrip()}\n\n{key}:\n  - {glob}\n" if text.strip() else f"{key}:\n  - {glob}\n"
+    value = found[0][1].partition("#")[0].strip()
+    if len(found) > 1 or value not in ("", "[]", "null", "~"):
+        raise UneditableError(f"it has {key} in one line: add '{glob}' to it by hand, or write it as a list over lines")
+    head = text[: found[0].start()] + (f"{key}:" if value else found[0][0])
+    rest = text[found[0].end() :]
+    first = re.match(r"(?:\n[ \t]*(?:#.*)?)*\n([ \t]*)- ", rest)
+    return f"{head}\n{first[1] if first else '  '}- {glob}{rest}"
+
+
+def faster(text: str, times: int) -> str:
+    """Rules whose waits are divided, for drills: `for`, `keep_firing_for` and `interval`, one second at least."""
+
+    def shorten(match: re.Match) -> str:
+        seconds = int(match[2]) * {"s": 1, "m": 60, "h": 3600}[match[3]]
+        return f"{match[1]}{max(1, seconds // times)}s"
+
+    return re.sub(r"^(\s*(?:for|keep_firing_for|interval): )(\d+)([smh])$", shorten, text, flags=re.MULTILINE)
+
+
+def alerts_in(text: str) -> list[str]:
+    """Names of the alerts of a rules file."""
+    return re.findall(r"^\s*- alert: (\S+)$", text, re.MULTILINE)

@@ -1,0 +1,230 @@
+#!/usr/bin/python
+"""Module: give a running Prometheus more scrape jobs and rules, all or nothing."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: prometheus_files
+author: frank-fleet developers
+version_added: 1.1.0
+short_description: Give an existing Prometheus scrape jobs and rules, all or nothing
+description:
+  - Puts the files into a folder C(frank-fleet) beside the configuration and includes them there with one line each for
+    C(rule_files) and C(scrape_config_files). The rest of the configuration stays byte for byte.
+  - Before anything is replaced, promtool checks a copy of the whole folder as it would be. After it, Prometheus is
+    reloaded, and its API has to confirm the reload, the alerts and the targets. Otherwise the old files are put back,
+    Prometheus is reloaded again, and the module fails with what was said.
+  - Decides from state. A run that was killed between writing and reloading is finished by the next one.
+  - Needs Prometheus 2.43 or newer, for C(scrape_config_files).
+options:
+  config:
+    description: The configuration file.
+    type: path
+    default: /etc/prometheus/prometheus.yml
+  scrape:
+    description: Text of the file with the scrape jobs.
+    type: str
+    required: true
+  rules:
+    description: Text of the rules file.
+    type: str
+    required: true
+  promtool:
+    description: Command that runs promtool, for instance through C(podman exec).
+    type: list
+    elements: str
+    default: [promtool]
+  folder_seen:
+    description: The folder of O(config) as promtool sees it, where that is another path.
+    type: str
+  reload:
+    description: Command that has Prometheus reload its configuration.
+    type: list
+    elements: str
+    default: [systemctl, reload, prometheus]
+  url:
+    description: Scheme, host and port of Prometheus.
+    type: str
+    default: http://127.0.0.1:9090
+  targets:
+    description: Addresses that must be among the active targets after the reload.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description: Seconds that Prometheus gets to confirm.
+    type: int
+    default: 30
+attributes:
+  check_mode:
+    support: full
+    description: Writes nothing and needs no Prometheus; where promtool is there, the files are checked all the same.
+  diff_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Have Prometheus watch the fleet
+  frank.fleet.prometheus_files:
+    scrape: "{{ {'scrape_configs': prometheus_rules_jobs} | to_nice_yaml }}"
+    rules: "{{ lookup('ansible.builtin.file', 'frank-fleet.rules.yml') }}"
+"""
+
+RETURN = r"""
+reasons:
+  description: Why Prometheus was (or in check mode would be) reloaded.
+  returned: success
+  type: list
+  elements: str
+  sample: [frank-fleet/frank-fleet.rules.yml differs]
+"""
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.frank.fleet.plugins.module_utils.files import (
+    UnsafePathError,
+    read_plain,
+    refuse_links,
+    write_atomically,
+)
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import Prometheus
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import (
+    UneditableError,
+    alerts_in,
+    with_includes,
+)
+
+FOLDER = "frank-fleet"
+RULES = "frank-fleet.rules.yml"
+SCRAPE = "scrape.yml"
+STAGE = ".frank-fleet-"
+
+
+class Files:
+    """The configuration and our two files: as they are, and as they are wanted."""
+
+    def __init__(self, module: AnsibleModule):
+        self.config = Path(module.params["config"])
+        folder = self.config.parent / FOLDER
+        refuse_links(folder, base=self.config.parent)
+        found = read_plain(self.config)
+        if found is None and not module.check_mode:
+            module.fail_json(msg=f"{self.config} does not exist: install Prometheus first, or say where it is (config)")
+        wanted = {folder / SCRAPE: module.params["scrape"], folder / RULES: module.params["rules"]}
+        # The configuration last: it must not name files that are not there yet.
+        self.after = {**wanted, self.config: with_includes(found or "")}
+        self.before = {path: read_plain(path) for path in self.after}
+
+    @property
+    def changed(self) -> list[Path]:
+        """Files that differ from what is wanted."""
+        return [path for path in self.after if self.before[path] != self.after[path]]
+
+    def write(self, texts: dict[Path, str | None]) -> None:
+        """Write these texts, each in one step; None removes."""
+        for path in self.changed:
+            text = texts[path]
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_atomically(path, text)
+
+
+def check(module: AnsibleModule, files: Files) -> None:
+    """Have promtool judge the folder as it would be; fails with its words before anything is replaced."""
+    command, folder = module.params["promtool"], files.config.parent
+    if not module.get_bin_path(command[0]) or not folder.is_dir():
+        if module.check_mode:
+            module.warn(f"{command[0]} is not installed here yet: nothing was validated.")
+            return
+        module.fail_json(msg=f"{command[0]} is not installed: install the package promtool, or name the command")
+    for leftover in folder.glob(f"{STAGE}*"):
+        shutil.rmtree(leftover)
+    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=folder))
+    try:
+        copy = stage / "all"
+        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(f"{STAGE}*"))
+        for path, text in files.after.items():
+            write_atomically(copy / path.relative_to(folder), text)
+        stage.chmod(0o755)
+        seen = Path(module.params["folder_seen"] or folder) / copy.relative_to(folder) / files.config.name
+        code, output, error = module.run_command([*command, "check", "config", str(seen)])
+    finally:
+        shutil.rmtree(stage)
+    if code:
+        module.fail_json(msg=f"promtool refuses the files, nothing was changed:\n{output}{error}")
+
+
+def reload(module: AnsibleModule) -> str:
+    """Ask for a reload; returns what the command had to complain about."""
+    code, output, error = module.run_command(module.params["reload"])
+    return f"{' '.join(module.params['reload'])}: {output}{error}" if code else ""
+
+
+def apply(module: AnsibleModule, files: Files, prometheus: Prometheus) -> None:
+    """Replace the files and reload; puts the old ones back unless Prometheus confirms."""
+    began = time.time()
+    files.write(files.after)
+    complaint = reload(module)
+    missing = complaint or prometheus.wait(began, module.params["timeout"])
+    if missing:
+        files.write(files.before)
+        complaint = reload(module)
+        module.fail_json(
+            msg=f"Prometheus did not take the new files, and the old ones are back. {missing}"
+            + (f" The reload of the old ones failed, too: {complaint}" if complaint else "")
+        )
+
+
+def main() -> None:
+    """Entry point for Ansible."""
+    words = {"type": "list", "elements": "str"}
+    module = AnsibleModule(
+        argument_spec={
+            "config": {"type": "path", "default": "/etc/prometheus/prometheus.yml"},
+            "scrape": {"type": "str", "required": True},
+            "rules": {"type": "str", "required": True},
+            "promtool": {**words, "default": ["promtool"]},
+            "folder_seen": {"type": "str"},
+            "reload": {**words, "default": ["systemctl", "reload", "prometheus"]},
+            "url": {"type": "str", "default": "http://127.0.0.1:9090"},
+            "targets": {**words, "default": []},
+            "timeout": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        files = Files(module)
+        prometheus = Prometheus(module.params["url"], alerts_in(module.params["rules"]), module.params["targets"])
+        folder = files.config.parent
+        reasons = [f"{path.relative_to(folder)} differs" for path in files.changed]
+        if not reasons and not module.check_mode:
+            newest = max(path.stat().st_mtime for path in files.after)
+            stale = prometheus.missing(newest)
+            reasons = [f"Prometheus does not run with the files as they are: {stale}"] if stale else []
+        if reasons:
+            check(module, files)
+        if reasons and not module.check_mode:
+            apply(module, files, prometheus)
+    except UneditableError as error:
+        module.fail_json(msg=f"{module.params['config']} cannot be edited safely, nothing was changed: {error}")
+    except (UnsafePathError, OSError) as error:
+        module.fail_json(msg=str(error))
+    diff = [
+        {
+            "before_header": str(path),
+            "after_header": str(path),
+            "before": files.before[path] or "",
+            "after": files.after[path],
+        }
+        for path in files.changed
+    ]
+    module.exit_json(changed=bool(reasons), reasons=reasons, diff=diff)
+
+
+if __name__ == "__main__":
+    main()
