@@ -67,23 +67,35 @@ async def play(folder: Path) -> Answers:
         # Two rounds, so that each counter moves after a scrape has seen it.
         await talk(fleet, "first")
         await asyncio.sleep(2 * INTERVAL)
+        await kill_idle(fleet)
+        await back(fleet, prometheus)
         await kill_under(fleet)
-        await until(lambda: bool(prometheus.instant("routing_proxy_replica_up == 0")))
-        fleet.restart(fleet.names[-1])
-        await until(lambda: len(prometheus.instant("routing_proxy_replica_up == 1")) == 2)
+        await back(fleet, prometheus)
         await talk(fleet, "second")
         await until(lambda: len(prometheus.instant("up == 1")) == 3)
         await asyncio.sleep(3 * INTERVAL)
         return Answers(at_rest, asked_since(prometheus, began), prometheus.instant(restarts()))
 
 
+async def kill_idle(fleet: SimulatedFleet) -> None:
+    """Kill a replica that has nothing to do, and talk at once: half of the requests find its port closed."""
+    fleet.kill(fleet.names[-1])
+    await talk(fleet, "survivor")
+
+
 async def kill_under(fleet: SimulatedFleet) -> None:
-    """Kill a replica while it gives answers of 2 s, so that they are cut, and talk to the other."""
+    """Kill a replica while it gives answers of 2 s, so that they are cut."""
     talking = asyncio.create_task(talk(fleet, "killed", answer_tokens=2000))
     await asyncio.sleep(1.0)
     fleet.kill(fleet.names[-1])
     await talking
-    await talk(fleet, "survivor")
+
+
+async def back(fleet: SimulatedFleet, prometheus: Prometheus) -> None:
+    """Bring it back when Prometheus has seen that it is down."""
+    await until(lambda: bool(prometheus.instant("routing_proxy_replica_up == 0")))
+    fleet.restart(fleet.names[-1])
+    await until(lambda: len(prometheus.instant("routing_proxy_replica_up == 1")) == 2)
 
 
 def asked_since(prometheus: Prometheus, began: float) -> dict[str, list[Series]]:
