@@ -36,7 +36,7 @@ def test_a_renamed_replica(host, traffic):
     assert "changed=0" in deploy(**serving(C, B))
 
 
-def test_a_removed_replica(host, traffic):
+def test_a_removed_replica(host):
     deploy(**serving(B))
     nothing_is_left_of(host, "frank-medium-c")
     assert states(host) == {"frank-medium-b": "up"}
@@ -49,7 +49,7 @@ def test_the_last_one_is_not_retired(host):
     assert started(host) == before and states(host) == {"frank-medium-b": "up"}
 
 
-def test_an_added_replica(host, traffic):
+def test_an_added_replica(host):
     before = started(host)
     deploy(**serving(A, B))
     assert states(host) == BOTH_UP and started(host)["frank-medium-b"] == before["frank-medium-b"]

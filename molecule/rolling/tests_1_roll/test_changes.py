@@ -7,28 +7,22 @@ from engines import BOTH_UP, SLOW, images, knob, new_image, restarted, started, 
 PROXY = "frank-medium-proxy"
 
 
+CHANGED = fleet()
+CHANGED["replicas"][1]["knobs"] = {"MAXSEQS": 3}
+
+
 def test_a_knob_of_one_replica(host, traffic):
-    before, changed = started(host), fleet()
-    changed["replicas"][1]["knobs"] = {"MAXSEQS": 3}
-    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=changed)
+    before = started(host)
+    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=CHANGED)
     assert restarted(host, before) == ["frank-medium-b"]
     assert (knob(host, "frank-medium-a", "MAXSEQS"), knob(host, "frank-medium-b", "MAXSEQS")) == ("4", "3")
     assert states(host) == BOTH_UP
 
 
-def test_a_knob_of_all(host, traffic):
-    before = started(host)
-    deploy(vllm_replica_environment_extra=SLOW)
-    assert restarted(host, before) == ["frank-medium-b"], "back to the inventory"
-    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=fleet(MAXLEN=100000))
-    assert restarted(host, before) == list(REPLICAS), "one after the other"
-    assert states(host) == BOTH_UP
-
-
 def test_the_image(host, traffic):
     before, image = started(host), new_image(host, "newer")
-    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=fleet(MAXLEN=100000))
-    assert restarted(host, before) == [*REPLICAS, PROXY]
+    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=CHANGED)
+    assert restarted(host, before) == [*REPLICAS, PROXY], "one after the other"
     assert set(images(host).values()) == {image}
     assert states(host) == BOTH_UP
 
@@ -37,7 +31,7 @@ def test_the_proxy(host, traffic):
     before = started(host)
     deploy(
         vllm_replica_environment_extra=SLOW,
-        llm_fleet=fleet(MAXLEN=100000),
+        llm_fleet=CHANGED,
         routing_proxy_environment_extra={"HEALTH_INTERVAL": "1"},
         routing_proxy_quiet_timeout=5,
     )
@@ -49,7 +43,7 @@ def test_nothing(host):
     before = started(host)
     told = deploy(
         vllm_replica_environment_extra=SLOW,
-        llm_fleet=fleet(MAXLEN=100000),
+        llm_fleet=CHANGED,
         routing_proxy_environment_extra={"HEALTH_INTERVAL": "1"},
     )
     assert "changed=0" in told and restarted(host, before) == []

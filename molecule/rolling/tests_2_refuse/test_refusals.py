@@ -32,7 +32,7 @@ def test_an_engine_that_refuses_to_start_is_undone(host, traffic):
     assert knob(host, "frank-medium-a", "MAXLEN") == "114688" and states(host) == BOTH_UP
 
 
-def test_an_image_that_does_not_start_is_undone(host, traffic):
+def test_an_image_that_does_not_start_is_undone(host):
     good, before = images(host), started(host)
     new_image(host, "broken")
     told = refused(vllm_replica_environment_extra={**SLOW, "SIM_BOOT_ERROR": "out-of-memory"})
@@ -42,7 +42,7 @@ def test_an_image_that_does_not_start_is_undone(host, traffic):
     assert images(host) != good, "without the fault the new image is rolled out"
 
 
-def test_without_rollback_the_rest_serves_on_and_the_fault_can_be_looked_at(host, traffic):
+def test_without_rollback_the_rest_serves_on_and_the_fault_can_be_looked_at(host):
     before = started(host)
     refused(vllm_replica_environment_extra=SLOW, llm_fleet=TOO_LONG, llm_rollback=False)
     assert states(host) == {"frank-medium-a": "down", "frank-medium-b": "up"}
