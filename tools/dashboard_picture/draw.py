@@ -146,8 +146,8 @@ def _states(axes: Axes, _: Panel, found: Sequence[Named]) -> None:
 
 def _time(axes: Axes, start: float, end: float) -> None:
     axes.set_xlim(_day(start), _day(end))
-    axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=3, maxticks=6))  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M"))  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=3, maxticks=6))
+    axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M"))
 
 
 def _with_gaps(series: Series) -> tuple[list[float], list[float]]:
