@@ -101,6 +101,7 @@ def _panel(panel: Panel) -> AnyPanel:
     made: AnyPanel
     if panel.kind == "stat":
         made = stat.Panel().color_mode(look.BigValueColorMode.VALUE).graph_mode(look.BigValueGraphMode.NONE)
+        made.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     elif panel.kind == "state-timeline":
         made = statetimeline.Panel().show_value(look.VisibilityMode.NEVER).row_height(0.8)
     else:
