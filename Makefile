@@ -1,7 +1,7 @@
 # What people type. Each target sets up what it needs (Debian or Ubuntu; demo and molecule need root).
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo demo-down test lint unit units molecule bench-proxy soak-proxy
+.PHONY: help setup demo demo-down test lint unit units rules molecule bench-proxy soak-proxy
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -16,9 +16,9 @@ demo-down: ## Remove the demo's host
 	@tools/test_host/host down demo
 
 test: setup ## Everything that CI runs (about 12 minutes)
-	@tools/run_tests lint unit units molecule
+	@tools/run_tests lint unit units rules molecule
 
-lint unit units molecule: setup ## One tier of the tests
+lint unit units rules molecule: setup ## One tier of the tests
 	@tools/run_tests $@
 
 bench-proxy: setup ## What the proxy costs beside nginx and the Rust routers (about 14 minutes; needs nginx-light and wrk)

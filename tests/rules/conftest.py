@@ -1,0 +1,23 @@
+"""promtool comes from a Debian 13 root file system, as the fleet's own Prometheus does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+PACKAGES = "promtool,prometheus,prometheus-alertmanager"
+HOW = f"export FRANK_FLEET_PROMETHEUS_ROOTFS=$(tools/test_host/host rootfs --packages {PACKAGES})"
+
+
+@pytest.fixture(scope="session")
+def promtool() -> list[str]:
+    """promtool's command, with the libraries of its own root file system. Its absence is a failure, never a skip."""
+    root = os.environ.get("FRANK_FLEET_PROMETHEUS_ROOTFS")
+    if not root:
+        pytest.fail(f"FRANK_FLEET_PROMETHEUS_ROOTFS is not set: {HOW}")
+    if not Path(root, "usr/bin/promtool").is_file():
+        pytest.fail(f"{root} has no promtool: {HOW}")
+    loader = next(Path(root, "usr/lib").glob("*-linux-gnu/ld-linux-*.so.*"))
+    return [str(loader), "--library-path", str(loader.parent), f"{root}/usr/bin/promtool"]
