@@ -17,6 +17,7 @@ from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import
     SCRAPES,
     UneditableError,
     alerts_in,
+    with_alertmanager,
     with_includes,
 )
 
@@ -135,3 +136,13 @@ def test_a_drill_shortens_the_waits_alone() -> None:
 def test_a_drill_divides_by_one_or_more() -> None:
     with pytest.raises(AnsibleFilterError):
         faster("", 0)
+
+
+def test_an_alertmanager_is_named_where_there_is_none() -> None:
+    text = with_alertmanager(with_includes("global: {}\n"), "localhost:9093")
+    assert yaml.safe_load(text)["alerting"] == {
+        "alertmanagers": [{"static_configs": [{"targets": ["localhost:9093"]}]}]
+    }
+    assert with_alertmanager(text, "localhost:9093") == text
+    with pytest.raises(UneditableError, match="has alerting already"):
+        with_alertmanager(text, "other:9093")

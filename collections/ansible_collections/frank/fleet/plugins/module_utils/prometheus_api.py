@@ -25,17 +25,15 @@ class Prometheus:
     def missing(self, since: float) -> str | None:
         """What Prometheus does not have since a reload at `since` (unix time), None if it has all."""
         try:
-            metrics = self._get("/metrics").decode()
-            if _metric(metrics, "prometheus_config_last_reload_successful") != 1:
-                return "its last reload failed (see its log)"
-            if _metric(metrics, "prometheus_config_last_reload_success_timestamp_seconds") < since - ROUNDING:
-                return "it has not reloaded since the files were written"
+            stale = reload_missing(self._url, "prometheus", since)
+            if stale:
+                return stale
             groups = json.loads(self._get("/api/v1/rules"))["data"]["groups"]
             known = {rule["name"] for group in groups for rule in group["rules"]}
             active = json.loads(self._get("/api/v1/targets?state=active"))["data"]["activeTargets"]
             addresses = {target["discoveredLabels"]["__address__"] for target in active}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            return f"{self._url} does not answer as expected: {getattr(error, 'reason', error)!r}"
+            return _unexpected(self._url, error)
         lacking = [*sorted(set(self._alerts) - known), *sorted(set(self._targets) - addresses)]
         return f"it does not have {', '.join(lacking)}" if lacking else None
 
@@ -49,8 +47,29 @@ class Prometheus:
             time.sleep(PAUSE_SECONDS)
 
     def _get(self, path: str) -> bytes:
-        with _OPENER.open(f"{self._url}{path}", timeout=TIMEOUT_SECONDS) as response:
-            return bytes(response.read())
+        return _get(f"{self._url}{path}")
+
+
+def reload_missing(url: str, program: str, since: float) -> str | None:
+    """Why `program` (prometheus or alertmanager) does not run with files of `since` (unix time), None if it does."""
+    try:
+        metrics = _get(f"{url.rstrip('/')}/metrics").decode()
+        if _metric(metrics, f"{program}_config_last_reload_successful") != 1:
+            return "its last reload failed (see its log)"
+        if _metric(metrics, f"{program}_config_last_reload_success_timestamp_seconds") < since - ROUNDING:
+            return "it has not reloaded since the files were written"
+    except (OSError, ValueError) as error:
+        return _unexpected(url, error)
+    return None
+
+
+def _get(url: str) -> bytes:
+    with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
+        return bytes(response.read())
+
+
+def _unexpected(url: str, error: Exception) -> str:
+    return f"{url} does not answer as expected: {getattr(error, 'reason', error)!r}"
 
 
 def _metric(text: str, name: str) -> float:

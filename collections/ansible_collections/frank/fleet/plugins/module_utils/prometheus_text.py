@@ -19,6 +19,16 @@ def with_includes(text: str) -> str:
     return text
 
 
+def with_alertmanager(text: str, address: str) -> str:
+    """The text with an Alertmanager to send alerts to, if it has none. Raises UneditableError if it has others."""
+    if not re.search(r"^alerting:", text, re.MULTILINE):
+        lines = f"alerting:\n  alertmanagers:\n    - static_configs:\n        - targets: [{address}]\n"
+        return f"{text.rstrip()}\n\n{lines}"
+    if address not in text:
+        raise UneditableError(f"it has alerting already: add {address} to its alertmanagers by hand")
+    return text
+
+
 def _with_entry(text: str, key: str, glob: str) -> str:
     if re.search(rf"^\s*-\s*[\"']?{re.escape(glob)}[\"']?\s*(#.*)?$", text, re.MULTILINE):
         return text

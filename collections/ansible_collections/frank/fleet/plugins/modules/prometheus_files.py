@@ -51,6 +51,10 @@ options:
     type: list
     elements: str
     default: []
+  alertmanager:
+    description: Address of an Alertmanager to send alerts to, where the configuration has none yet. Empty sends none.
+    type: str
+    default: ""
   timeout:
     description: Seconds that Prometheus gets to confirm.
     type: int
@@ -95,6 +99,7 @@ from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import 
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import (
     UneditableError,
     alerts_in,
+    with_alertmanager,
     with_includes,
 )
 
@@ -116,7 +121,8 @@ class Files:
             module.fail_json(msg=f"{self.config} does not exist: install Prometheus first, or say where it is (config)")
         wanted = {folder / SCRAPE: module.params["scrape"], folder / RULES: module.params["rules"]}
         # The configuration last: it must not name files that are not there yet.
-        self.after = {**wanted, self.config: with_includes(found or "")}
+        text, alertmanager = with_includes(found or ""), module.params["alertmanager"]
+        self.after = {**wanted, self.config: with_alertmanager(text, alertmanager) if alertmanager else text}
         self.before = {path: read_plain(path) for path in self.after}
 
     @property
@@ -193,6 +199,7 @@ def main() -> None:
             "reload": {**words, "default": ["systemctl", "reload", "prometheus"]},
             "url": {"type": "str", "default": "http://127.0.0.1:9090"},
             "targets": {**words, "default": []},
+            "alertmanager": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 30},
         },
         supports_check_mode=True,
