@@ -77,6 +77,15 @@ def test_a_replica_that_is_down_fires_its_alert_and_no_other(host):
     assert until(lambda: not firing(host), 90), firing(host)
 
 
+def test_the_alert_and_its_end_were_told_to_the_webhook(host):
+    def told() -> list[tuple[str, str]]:
+        notes = [json.loads(line) for line in host.run("cat /srv/alerts").stdout.splitlines()]
+        return [(alert["labels"]["alertname"], alert["status"]) for note in notes for alert in note["alerts"]]
+
+    wanted = [("FleetReplicaDown", "firing"), ("FleetReplicaDown", "resolved")]
+    assert until(lambda: set(told()) == set(wanted), 60), told()
+
+
 @pytest.mark.parametrize("limit", [(), ("-l", "monitoring"), ("-l", "dankserver")])
 def test_no_limit_loses_a_target(host, limit):
     before = installed(host)

@@ -115,5 +115,5 @@ def test_a_run_that_was_killed_before_the_reload_is_finished(host: FakeHost, con
 
 
 def test_check_mode_needs_no_alertmanager(host: FakeHost, config: Path, api: Api) -> None:
-    fresh = wanted(config, api, api="http://127.0.0.1:1", amtool=["amtool"])
+    fresh = {**wanted(config, api, amtool=["amtool"]), "api": "http://127.0.0.1:1"}
     assert host.ok("alertmanager_route", check=True, **fresh)["changed"] and not config.exists()

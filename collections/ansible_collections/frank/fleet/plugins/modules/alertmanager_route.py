@@ -192,7 +192,8 @@ def main() -> None:
         if before[path] is not None and not is_managed(before[path]) and not module.params["adopt"]:
             module.fail_json(
                 msg=f"{path} is somebody else's. Add a route for the label 'fleet' there by hand "
-                "(docs/observability.md), or have it replaced and kept beside the new one: alertmanager_route_adopt: true"
+                "(docs/observability.md), or have it replaced and kept beside the new one with "
+                "alertmanager_route_adopt: true"
             )
         reasons = reasons_for(module, path, before, after)
         if reasons:
