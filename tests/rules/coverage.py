@@ -1,4 +1,4 @@
-"""Which scenario covers which alert in which case: `python -m rules.coverage` (from tests/) rewrites the table in the docs."""
+"""Which scenario covers which alert in which case; `python -m rules.coverage` (in tests/) rewrites the docs' table."""
 
 from __future__ import annotations
 
