@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.proxy_overhead.peers import REPOSITORY
-from bench.proxy_overhead.processes import Child, free_ports
+from bench.proxy_overhead.processes import READY_TIMEOUT, Child, free_ports
 
 PACKAGES = "promtool,prometheus,prometheus-alertmanager"
 """What the monitoring tests' root file system has more than the hosts'; the list names the cached copy."""
@@ -102,13 +103,25 @@ class Prometheus:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 data = json.load(answer)["data"]
         except urllib.error.HTTPError as error:
-            raise PrometheusError(f"{query['query']}: {json.load(error).get('error', error)}") from error
+            raise PrometheusError(f"{query['query']}: {error.read().decode(errors='replace')}") from error
         return [_series(entry) for entry in data["result"]]
 
 
 def _series(entry: dict[str, Any]) -> Series:
     samples = entry["values"] if "values" in entry else [entry["value"]]
     return Series(entry["metric"], [(float(when), float(value)) for when, value in samples])
+
+
+def _wait_ready(url: str) -> None:
+    """Return when it has read its data: it listens before that."""
+    deadline = time.monotonic() + READY_TIMEOUT
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except OSError:  # HTTPError is one
+            time.sleep(0.1)
+    raise PrometheusError(f"Prometheus is not ready after {READY_TIMEOUT:.0f} s")
 
 
 @contextmanager
@@ -125,6 +138,7 @@ def running(root: Path, folder: Path, targets: Sequence[Target], interval: float
     child = Child("prometheus", [*command(root, "prometheus"), *flags], os.environ, folder / "prometheus.log")
     try:
         child.wait_listening(port)
+        _wait_ready(f"http://127.0.0.1:{port}/-/ready")
         yield Prometheus(child, f"http://127.0.0.1:{port}")
     finally:
         child.stop()
