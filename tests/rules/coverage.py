@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import yaml
-from rules import load, service
+from rules import causes, load, service
 from rules.scenario import ALL, CASES, ROOT, RULES, Scenario
 
 DOC = ROOT / "docs/observability.md"
 MARKS = ("<!-- rule by case: begin -->\n", "<!-- rule by case: end -->\n")
-SCENARIOS: list[Scenario] = [*service.SCENARIOS, *load.SCENARIOS]
+SCENARIOS: list[Scenario] = [*service.SCENARIOS, *load.SCENARIOS, *causes.SCENARIOS]
 GROUPS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
 ALERTS: dict[str, dict[str, Any]] = {
     rule["alert"]: rule for group in GROUPS for rule in group["rules"] if "alert" in rule

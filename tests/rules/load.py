@@ -13,7 +13,7 @@ SCENARIOS = [
         "a pool is 95 % full for an hour",
         {"FleetKvCacheFull": "fires, engines"},
         {**FULL, **engine(A, number="1", kv=[(0.1, 180)])},
-        {18: set(), 27: {f"FleetKvCacheFull {C}"}, 69: {f"FleetKvCacheFull {C}"}, 79: set()},
+        {18: set(), 22: set(), 27: {f"FleetKvCacheFull {C}"}, 69: {f"FleetKvCacheFull {C}"}, 79: set()},
     ),
     Scenario(
         "one conversation of the whole context for five minutes",
@@ -115,7 +115,7 @@ SCENARIOS = [
         "a third of the requests takes 100 s",
         {"FleetLatencyHigh": "fires, engines"},
         {**HEALTHY, **engine(A, slow=[(0, 20), (0.2, 160)]), **engine(A, number="1")},
-        {22: set(), 35: {f"FleetLatencyHigh {P}"}, 170: {f"FleetLatencyHigh {P}"}},
+        {25: set(), 28: {f"FleetLatencyHigh {P}"}, 170: {f"FleetLatencyHigh {P}"}},
     ),
     Scenario(
         "one long answer among hundreds",

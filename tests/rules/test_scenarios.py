@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rules import load, service
+from rules import causes, load, service
 from rules.scenario import Scenario, run
 
-SCENARIOS = [*service.SCENARIOS, *load.SCENARIOS]
+SCENARIOS = [*service.SCENARIOS, *load.SCENARIOS, *causes.SCENARIOS]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
