@@ -9,8 +9,7 @@ from .queries import ENGINE, FLEET, fill, firing, gauge, happened, or_zero, prox
 POOL_FULL = 0.9
 LATENCY_SECONDS = 60.0
 REUSE_LOW = 0.2
-GREEN, ORANGE, RED = "green", "orange", "red"
-OK = ((None, GREEN),)
+GREEN, ORANGE, RED, OK = "green", "orange", "red", ((None, "green"),)
 
 
 @dataclass(frozen=True)
