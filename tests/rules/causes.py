@@ -133,6 +133,12 @@ THRESHOLDS = [
         for share, alerts in ((25, set[str]()), (15, {f"FleetLatencyHigh {P}"}))
     ],
     Scenario(
+        "every request takes between 2 and 60 s",
+        {"FleetLatencyHigh": "silent"},
+        {key: "0x720" if 'le="2.0"' in key else samples for key, samples in HEALTHY.items()},
+        {60: set(), 170: set()},
+    ),
+    Scenario(
         "six long answers in ten minutes, and nothing else",
         {"FleetLatencyHigh": "fires"},
         {**engine(A, requests=[(0, 180)], slow=[(0.01, 180)]), **engine(B, requests=[(0, 180)]), **proxy()},
