@@ -87,7 +87,7 @@ EXPLAINED = [
         "a dead replica's share makes the other one slow",
         "FleetLatencyHigh",
         {**engine(A, up=DIES), **engine(B, slow=SLOW), **proxy(a=DIES)},
-        {19: {f"FleetLatencyHigh {P}"}, 36: {f"FleetReplicaDown {C}"}, 56: {f"FleetReplicaStaysDown {C}"}},
+        {19: {f"FleetLatencyHigh {P}"}, 36: {f"FleetReplicaDown {C}"}, 70: {f"FleetReplicaStaysDown {C}"}},
     ),
 ]
 
