@@ -38,8 +38,6 @@ def test_an_image_that_does_not_start_is_undone(host):
     told = refused(vllm_replica_environment_extra={**SLOW, "SIM_BOOT_ERROR": "out-of-memory"})
     assert "What was ready before is back" in told
     assert restarted(host, before) == ["frank-medium-a"] and images(host) == good and states(host) == BOTH_UP
-    deploy(vllm_replica_environment_extra=SLOW)
-    assert images(host) != good, "without the fault the new image is rolled out"
 
 
 def test_without_rollback_the_rest_serves_on_and_the_fault_can_be_looked_at(host):

@@ -3,7 +3,7 @@
 import pytest
 from contract import as_user
 from deploying import deploy, refused
-from engines import SLOW, SOURCE, TAG, new_image, restarted, started
+from engines import SLOW, TAG, new_image, restarted, started
 
 ABSENT = "127.0.0.1:1/nobody/nothing:1"
 
@@ -26,8 +26,7 @@ def test_the_deploy_ends_before_anything_stops(host, wanted, words):
 
 
 def test_no_prune_takes_the_image_to_go_back_to(host):
-    deploy(vllm_replica_environment_extra=SLOW)
-    old = as_user(host, f"podman image inspect --format '{{{{.Id}}}}' {SOURCE}")
+    old = as_user(host, f"podman image inspect --format '{{{{.Id}}}}' {TAG}")
     new_image(host, "pruned")
     deploy(vllm_replica_environment_extra=SLOW)
     as_user(host, "podman image prune --force")

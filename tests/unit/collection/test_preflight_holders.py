@@ -92,6 +92,14 @@ def test_a_container_that_a_start_would_remove_is_named(machine: FakeMachine, un
     assert "another container has the name frank-medium-a" in fault.what and (unit or "no unit") in fault.where
 
 
+@pytest.mark.parametrize("answer", ["", "{broken"])
+def test_a_podman_that_cannot_tell_is_said(machine: FakeMachine, answer: str) -> None:
+    run_containers(machine)
+    machine.answers[ASK] = answer or "null"
+    report = look(machine)
+    assert report.faults == [] and ("failed" in "".join(report.warnings)) is True
+
+
 def test_without_the_users_manager_podman_is_not_asked(machine: FakeMachine) -> None:
     run_containers(machine, ("frank-medium-a", None))
     machine.remove("/run/user/1000/bus")

@@ -50,6 +50,15 @@ def test_the_last_that_serves_is_not_drained(host: FakeHost, admin: Admin, other
     assert admin.replicas["a"]["state"] == "up"
 
 
+def test_all_that_serve_are_not_drained_one_after_the_other(host: FakeHost, admin: Admin) -> None:
+    error = host.error("proxy_replica", **wanted(admin, "drained", going=["a", "b"]))
+    assert "the last replica that serves" in error and admin.asked == []
+
+
+def test_one_that_stays_is_enough(host: FakeHost, admin: Admin) -> None:
+    assert host.ok("proxy_replica", **wanted(admin, "drained", going=["a", "c"]))["changed"]
+
+
 def test_the_last_that_serves_is_drained_when_told_so(host: FakeHost, admin: Admin) -> None:
     admin.replicas["b"]["state"] = "down"
     assert host.ok("proxy_replica", **wanted(admin, "drained", allow_outage=True))["changed"]

@@ -58,9 +58,13 @@ def _check_containers(host: Host, user: Identity, names: set[str], report: Repor
     asked = ("podman", "ps", "--all", "--format", "json")
     code, output = host.run("runuser", "--user", user.name, "--", "env", "--chdir=/", "-i", *environment, *asked)
     try:
-        containers = json.loads(output or "[]") if code == 0 else []
+        containers = json.loads(output or "[]") if code == 0 else None
     except ValueError:
-        containers = []
+        containers = None
+    if containers is None:
+        report.warn(
+            f"podman ps as {user.name} failed (exit code {code}): whose containers have the fleet's names is not known"
+        )
     for container in containers or []:
         unit = (container.get("Labels") or {}).get("PODMAN_SYSTEMD_UNIT")
         for name in sorted(names & set(container.get("Names") or [])):

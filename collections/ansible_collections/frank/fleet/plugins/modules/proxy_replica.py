@@ -36,6 +36,11 @@ options:
       - With V(0) nothing is waited for, and a replica that is not up is no failure.
     type: int
     default: 300
+  going:
+    description: Other replicas that are about to go as well. The last one that would be left beside them counts as the last.
+    type: list
+    elements: str
+    default: []
   allow_outage:
     description: Drain the last replica that serves, too.
     type: bool
@@ -128,18 +133,19 @@ def is_drained(replica: dict) -> bool:
     return replica["state"] == "draining" or replica["reason"].endswith(", draining")
 
 
-def is_last(name: str, replicas: dict[str, dict]) -> bool:
-    """True if no other replica would be left that serves."""
-    serving = [other for other, replica in replicas.items() if replica["state"] == SERVING]
-    return serving == [name]
+def is_last(name: str, going: list[str], replicas: dict[str, dict]) -> bool:
+    """True if this one serves, and without it and those that go as well none would."""
+    serving = {other for other, replica in replicas.items() if replica["state"] == SERVING}
+    return name in serving and not serving - {name, *going}
 
 
 def refusal(name: str) -> str:
     """Why a drain is refused, and what to do."""
     return (
         f"{name} is the last replica that serves, and it would have to be taken down: it was left as it is. Bring "
-        "another one up first (systemctl --user start NAME, or see why it is down), or accept that nobody is served "
-        "until it is back: -e llm_allow_outage=true"
+        "another one up first (systemctl --user start NAME, or see why it is down; one that is new in the inventory "
+        "serves once the proxy knows it: --tags routing_proxy), or accept that nobody is served until it is back: "
+        "-e llm_allow_outage=true"
     )
 
 
@@ -151,6 +157,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["drained", "serving"], "required": True},
             "timeout": {"type": "int", "default": 300},
+            "going": {"type": "list", "elements": "str", "default": []},
             "allow_outage": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -162,10 +169,13 @@ def main() -> None:
         if name not in replicas:
             module.exit_json(changed=False, known=False)
         changed = is_drained(replicas[name]) != draining
+        alone = draining and is_last(name, module.params["going"], replicas) and not module.params["allow_outage"]
         if module.check_mode:
-            if draining and is_last(name, replicas) and not module.params["allow_outage"]:
+            if alone:
                 module.warn(refusal(name))
             module.exit_json(changed=changed, known=True, in_flight=replicas[name]["in_flight"])
+        if alone:
+            raise LastServingError(name)
         last = (drain if draining else serve)(module, proxy, name)
     except ProxyAbsentError:
         module.exit_json(changed=False, known=False)
