@@ -58,14 +58,13 @@ def _check_containers(host: Host, user: Identity, names: set[str], report: Repor
     asked = ("podman", "ps", "--all", "--format", "json")
     code, output = host.run("runuser", "--user", user.name, "--", "env", "--chdir=/", "-i", *environment, *asked)
     try:
-        containers = json.loads(output or "[]") if code == 0 else None
-    except ValueError:
-        containers = None
-    if containers is None:
-        report.warn(
-            f"podman ps as {user.name} failed (exit code {code}): whose containers have the fleet's names is not known"
-        )
-    for container in containers or []:
+        if code:
+            raise ValueError(f"exit code {code}")
+        containers = json.loads(output or "[]") or []
+    except ValueError as error:
+        report.warn(f"podman ps as {user.name} failed ({error}): nobody knows whose containers have the fleet's names")
+        return
+    for container in containers:
         unit = (container.get("Labels") or {}).get("PODMAN_SYSTEMD_UNIT")
         for name in sorted(names & set(container.get("Names") or [])):
             if unit != f"{name}.service":

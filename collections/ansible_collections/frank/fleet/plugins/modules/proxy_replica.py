@@ -37,7 +37,7 @@ options:
     type: int
     default: 300
   going:
-    description: Other replicas that are about to go as well. The last one that would be left beside them counts as the last.
+    description: Other replicas that are about to go as well, and so do not count as serving.
     type: list
     elements: str
     default: []
