@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.frank.fleet.plugins.modules import prometheus_files
 from unit.collection.fakehost import FakeHost
 
 RULES = "groups:\n- name: x\n  rules:\n    - alert: ReplicaDown\n      expr: up == 0\n"
@@ -101,7 +102,7 @@ def wanted(folder: Path, api: Api, verdict: int = 0, **changes: Any) -> dict[str
     return {
         "config": str(folder / "prometheus.yml"), "scrape": SCRAPE, "rules": RULES, "url": api.url,
         "promtool": [sys.executable, "-c", judge], "reload": [sys.executable, "-c", post],
-        "targets": ["10.0.0.1:7771"], "timeout": 1, **changes,
+        "targets": ["10.0.0.1:7771"], "timeout": 1, "log": [sys.executable, "-c", ""], **changes,
     }  # fmt: skip
 
 
@@ -161,6 +162,46 @@ def test_a_stage_that_a_killed_run_left_goes(host: FakeHost, folder: Path, api: 
     (folder / ".frank-fleet-abc/all").mkdir(parents=True)
     host.ok("prometheus_files", **wanted(folder, api))
     assert list(folder.glob(".frank-fleet-*")) == []
+
+
+def test_a_run_that_was_killed_before_it_was_confirmed_can_still_be_undone(
+    host: FakeHost, folder: Path, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(prometheus_files, "reload", lambda _: sys.exit("killed"))
+        with pytest.raises(json.JSONDecodeError):
+            host.run("prometheus_files", **wanted(folder, api))
+    assert "frank-fleet" in snapshot(folder)["prometheus.yml"]
+
+    api.refuses = True
+    error = host.error("prometheus_files", **wanted(folder, api))
+    assert "the old ones are back" in error and snapshot(folder) == before
+
+
+def test_the_configuration_keeps_its_mode(host: FakeHost, folder: Path, api: Api) -> None:
+    (folder / "prometheus.yml").chmod(0o640)
+    host.ok("prometheus_files", **wanted(folder, api))
+    assert (folder / "prometheus.yml").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_database_beside_the_configuration_is_not_copied(host: FakeHost, folder: Path, api: Api) -> None:
+    (folder / "data/wal").mkdir(parents=True)
+    (folder / "data/01ABC").touch()
+    host.ok("prometheus_files", **wanted(folder, api))
+    assert "data" not in (folder.parent / "shown").read_text()
+
+
+def test_a_diff_shows_no_line_of_others(host: FakeHost, folder: Path, api: Api) -> None:
+    (folder / "prometheus.yml").write_text("# password: s3cr3t\nrule_files:\n  - theirs.yml\n")
+    shown = json.dumps(host.ok("prometheus_files", **wanted(folder, api))["diff"])
+    assert "frank-fleet/*.rules.yml" in shown and "s3cr3t" not in shown
+
+
+def test_a_refusal_comes_with_prometheus_own_words(host: FakeHost, folder: Path, api: Api) -> None:
+    api.refuses = True
+    log = [sys.executable, "-c", "print('err=bad regex')"]
+    assert "err=bad regex" in host.error("prometheus_files", **wanted(folder, api, log=log))
 
 
 def test_check_mode_checks_and_writes_nothing(host: FakeHost, folder: Path, api: Api) -> None:

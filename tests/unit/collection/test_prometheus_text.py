@@ -52,9 +52,14 @@ def test_entries_of_others_stay(text: str = 'rule_files:\n- "a.yml"\n- b.yml\n')
     assert yaml.safe_load(with_includes(text))["rule_files"] == [RULES, "a.yml", "b.yml"]
 
 
-def test_a_list_in_one_line_is_left_to_its_owner() -> None:
-    with pytest.raises(UneditableError, match=r"rule_files in one line.*frank-fleet/\*\.rules\.yml"):
-        with_includes("rule_files: [a.yml]\n")
+@pytest.mark.parametrize("text", ["rule_files: [a.yml]\n", "rule_files:\n  [a.yml]\n", "global: {}\n...\n"])
+def test_what_cannot_be_extended_safely_is_left_to_its_owner(text: str) -> None:
+    with pytest.raises(UneditableError, match=r"frank-fleet/\*\.rules\.yml"):
+        with_includes(text)
+
+
+def test_blank_lines_at_the_end_stay() -> None:
+    assert with_includes("global: {}\n\n\n").startswith("global: {}\n\n\n\nrule_files:")
 
 
 def test_one_job_for_engines_and_one_for_proxies() -> None:
@@ -145,4 +150,4 @@ def test_an_alertmanager_is_named_where_there_is_none() -> None:
     }
     assert with_alertmanager(text, "localhost:9093") == text
     with pytest.raises(UneditableError, match="has alerting already"):
-        with_alertmanager(text, "other:9093")
+        with_alertmanager("alerting: {}  # not yet other:9093\n", "other:9093")

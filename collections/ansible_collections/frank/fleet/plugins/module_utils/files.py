@@ -42,8 +42,11 @@ def read_plain(path: Path) -> str | None:
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
-def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace `path` in one step: after a kill or power cut there is the old file or the new one, never half of it."""
+def write_atomically(path: Path, text: str, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
+    """Replace `path` in one step: after a kill or power cut there is the old file or the new one, never half of it.
+
+    `owner` is a pair of user and group number; without it the file is the caller's.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, suffix=TEMP_SUFFIX, dir=path.parent)
     temporary = Path(name)
@@ -52,6 +55,8 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
             stream.write(text)
             stream.flush()
             os.fchmod(stream.fileno(), mode)
+            if owner:
+                os.fchown(stream.fileno(), *owner)
             os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:

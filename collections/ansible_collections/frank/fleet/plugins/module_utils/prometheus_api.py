@@ -46,6 +46,15 @@ class Prometheus:
                 return missing
             time.sleep(PAUSE_SECONDS)
 
+    def wait_for_reload(self, since: float, seconds: float) -> str | None:
+        """Wait until Prometheus has reloaded, whatever it has now; returns what is wrong at the end."""
+        deadline = time.monotonic() + seconds
+        while True:
+            stale = reload_missing(self._url, "prometheus", since)
+            if stale is None or time.monotonic() > deadline:
+                return stale
+            time.sleep(PAUSE_SECONDS)
+
     def _get(self, path: str) -> bytes:
         return _get(f"{self._url}{path}")
 

@@ -22,11 +22,18 @@ def with_includes(text: str) -> str:
 def with_alertmanager(text: str, address: str) -> str:
     """The text with an Alertmanager to send alerts to, if it has none. Raises UneditableError if it has others."""
     if not re.search(r"^alerting:", text, re.MULTILINE):
-        lines = f"alerting:\n  alertmanagers:\n    - static_configs:\n        - targets: [{address}]\n"
-        return f"{text.rstrip()}\n\n{lines}"
-    if address not in text:
+        return _append(text, f"alerting:\n  alertmanagers:\n    - static_configs:\n        - targets: [{address}]\n")
+    if address not in re.sub(r"#.*", "", text):
         raise UneditableError(f"it has alerting already: add {address} to its alertmanagers by hand")
     return text
+
+
+def _append(text: str, lines: str) -> str:
+    if re.search(r"^\.\.\.", text, re.MULTILINE):
+        raise UneditableError(f"it ends with '...', so add this before that by hand:\n{lines}")
+    if not text:
+        return lines
+    return f"{text}{'' if text.endswith(chr(10)) else chr(10)}\n{lines}"
 
 
 def _with_entry(text: str, key: str, glob: str) -> str:
@@ -34,14 +41,15 @@ def _with_entry(text: str, key: str, glob: str) -> str:
         return text
     found = list(re.finditer(rf"^{key}:(.*)$", text, re.MULTILINE))
     if not found:
-        return f"{text.rstrip()}\n\n{key}:\n  - {glob}\n" if text.strip() else f"{key}:\n  - {glob}\n"
-    value = found[0][1].partition("#")[0].strip()
-    if len(found) > 1 or value not in ("", "[]", "null", "~"):
-        raise UneditableError(f"it has {key} in one line: add '{glob}' to it by hand, or write it as a list over lines")
+        return _append(text, f"{key}:\n  - {glob}\n")
+    value, rest = found[0][1].partition("#")[0].strip(), text[found[0].end() :]
+    # What comes next: an entry of a list over lines, another key, or nothing.
+    follows = re.match(r"(?:\n[ \t]*(?:#.*)?)*(?:\n([ \t]*)- |\n[A-Za-z]|\s*\Z)", rest)
+    if len(found) > 1 or value not in ("", "[]", "null", "~") or not follows:
+        raise UneditableError(f"its {key} is no list over lines: add '{glob}' to it by hand, or write it as one")
     head = text[: found[0].start()] + (f"{key}:" if value else found[0][0])
-    rest = text[found[0].end() :]
-    first = re.match(r"(?:\n[ \t]*(?:#.*)?)*\n([ \t]*)- ", rest)
-    return f"{head}\n{first[1] if first else '  '}- {glob}{rest}"
+    indent = "  " if follows[1] is None else follows[1]
+    return f"{head}\n{indent}- {glob}{rest}"
 
 
 def faster(text: str, times: int) -> str:

@@ -202,7 +202,10 @@ def main() -> None:
             apply(module, path, before, after)
     except (UnsafePathError, OSError, LookupError) as error:
         module.fail_json(msg=str(error))
-    diff = {"before": before[path] or "", "after": text, "before_header": str(path), "after_header": str(path)}
+    old = before[path] or ""
+    # Somebody else's may hold secrets.
+    shown = old if is_managed(old) else ""
+    diff = {"before": shown, "after": text, "before_header": str(path), "after_header": str(path)}
     module.exit_json(changed=bool(reasons), reasons=reasons, diff=diff)
 
 

@@ -10,7 +10,7 @@ version_added: 1.1.0
 short_description: Give an existing Prometheus scrape jobs and rules, all or nothing
 description:
   - Puts the files into a folder C(frank-fleet) beside the configuration and includes them there with one line each for
-    C(rule_files) and C(scrape_config_files). The rest of the configuration stays byte for byte.
+    C(rule_files) and C(scrape_config_files). The rest of the configuration, its mode and its owner stay.
   - Before anything is replaced, promtool checks a copy of the whole folder as it would be. After it, Prometheus is
     reloaded, and its API has to confirm the reload, the alerts and the targets. Otherwise the old files are put back,
     Prometheus is reloaded again, and the module fails with what was said.
@@ -42,6 +42,11 @@ options:
     type: list
     elements: str
     default: [systemctl, reload, prometheus]
+  log:
+    description: Command that prints the end of Prometheus' log, for the message of a failure.
+    type: list
+    elements: str
+    default: [journalctl, --unit, prometheus, --lines, "5", --output, cat, --no-pager]
   url:
     description: Scheme, host and port of Prometheus.
     type: str
@@ -89,60 +94,15 @@ import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.frank.fleet.plugins.module_utils.files import (
-    UnsafePathError,
-    read_plain,
-    refuse_links,
-    write_atomically,
-)
+from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, write_atomically
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import Prometheus
-from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import (
-    UneditableError,
-    alerts_in,
-    with_alertmanager,
-    with_includes,
-)
-
-FOLDER = "frank-fleet"
-RULES = "frank-fleet.rules.yml"
-SCRAPE = "scrape.yml"
-STAGE = ".frank-fleet-"
-
-
-class Files:
-    """The configuration and our two files: as they are, and as they are wanted."""
-
-    def __init__(self, module: AnsibleModule):
-        self.config = Path(module.params["config"])
-        folder = self.config.parent / FOLDER
-        refuse_links(folder, base=self.config.parent)
-        found = read_plain(self.config)
-        if found is None and not module.check_mode:
-            module.fail_json(msg=f"{self.config} does not exist: install Prometheus first, or say where it is (config)")
-        wanted = {folder / SCRAPE: module.params["scrape"], folder / RULES: module.params["rules"]}
-        # The configuration last: it must not name files that are not there yet.
-        text, alertmanager = with_includes(found or ""), module.params["alertmanager"]
-        self.after = {**wanted, self.config: with_alertmanager(text, alertmanager) if alertmanager else text}
-        self.before = {path: read_plain(path) for path in self.after}
-
-    @property
-    def changed(self) -> list[Path]:
-        """Files that differ from what is wanted."""
-        return [path for path in self.after if self.before[path] != self.after[path]]
-
-    def write(self, texts: dict[Path, str | None]) -> None:
-        """Write these texts, each in one step; None removes."""
-        for path in self.changed:
-            text = texts[path]
-            if text is None:
-                path.unlink(missing_ok=True)
-            else:
-                write_atomically(path, text)
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_folder import STAGE, Files, is_data
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import UneditableError, alerts_in
 
 
 def check(module: AnsibleModule, files: Files) -> None:
     """Have promtool judge the folder as it would be; fails with its words before anything is replaced."""
-    command, folder = module.params["promtool"], files.config.parent
+    command, folder = module.params["promtool"], files.folder
     if not module.get_bin_path(command[0]) or not folder.is_dir():
         if module.check_mode:
             module.warn(f"{command[0]} is not installed here yet: nothing was validated.")
@@ -153,7 +113,7 @@ def check(module: AnsibleModule, files: Files) -> None:
     stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=folder))
     try:
         copy = stage / "all"
-        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(f"{STAGE}*"))
+        shutil.copytree(folder, copy, symlinks=True, ignore=is_data)
         for path, text in files.after.items():
             write_atomically(copy / path.relative_to(folder), text)
         stage.chmod(0o755)
@@ -171,34 +131,66 @@ def reload(module: AnsibleModule) -> str:
     return f"{' '.join(module.params['reload'])}: {output}{error}" if code else ""
 
 
+def words(module: AnsibleModule) -> str:
+    """The end of Prometheus' own log."""
+    code, output, _ = module.run_command(module.params["log"])
+    return f"\nThe end of its log:\n{output}" if code == 0 and output else ""
+
+
 def apply(module: AnsibleModule, files: Files, prometheus: Prometheus) -> None:
-    """Replace the files and reload; puts the old ones back unless Prometheus confirms."""
+    """Replace the files and reload; puts the last confirmed ones back unless Prometheus confirms."""
     began = time.time()
-    files.write(files.after)
-    complaint = reload(module)
-    missing = complaint or prometheus.wait(began, module.params["timeout"])
-    if missing:
-        files.write(files.before)
-        complaint = reload(module)
-        module.fail_json(
-            msg=f"Prometheus did not take the new files, and the old ones are back. {missing}"
-            + (f" The reload of the old ones failed, too: {complaint}" if complaint else "")
-        )
+    files.keep()
+    files.write()
+    missing = reload(module) or prometheus.wait(began, module.params["timeout"])
+    if not missing:
+        files.confirmed()
+        return
+    said, again = words(module), time.time()
+    files.put_back()
+    complaint = reload(module) or prometheus.wait_for_reload(again, module.params["timeout"])
+    files.confirmed()
+    module.fail_json(
+        msg=f"Prometheus did not take the new files, and the old ones are back. {missing}.{said}"
+        + (f" The reload of the old ones was not confirmed either: {complaint}" if complaint else "")
+    )
+
+
+def reasons_for(module: AnsibleModule, files: Files, prometheus: Prometheus) -> list[str]:
+    """Why Prometheus has to reload: files that differ, an earlier run that was not confirmed, or files not read yet."""
+    found = [f"{path.relative_to(files.folder)} differs" for path in files.changed]
+    if files.unconfirmed:
+        found.append("an earlier run was broken off before Prometheus had confirmed it")
+    if not found and not module.check_mode:
+        stale = prometheus.missing(max(path.stat().st_mtime for path in files.after))
+        found = [f"Prometheus does not run with the files as they are: {stale}"] if stale else []
+    return found
+
+
+def diff_of(files: Files, path: Path) -> dict[str, str]:
+    """What changes in a file; of the configuration the added lines alone, as the others may hold secrets."""
+    before, after = files.before[path] or "", files.after[path]
+    if path == files.config:
+        known = before.splitlines()
+        before, after = "", "".join(f"{line}\n" for line in after.splitlines() if line not in known)
+    return {"before_header": str(path), "after_header": str(path), "before": before, "after": after}
 
 
 def main() -> None:
     """Entry point for Ansible."""
-    words = {"type": "list", "elements": "str"}
+    strings = {"type": "list", "elements": "str"}
+    log = ["journalctl", "--unit", "prometheus", "--lines", "5", "--output", "cat", "--no-pager"]
     module = AnsibleModule(
         argument_spec={
             "config": {"type": "path", "default": "/etc/prometheus/prometheus.yml"},
             "scrape": {"type": "str", "required": True},
             "rules": {"type": "str", "required": True},
-            "promtool": {**words, "default": ["promtool"]},
+            "promtool": {**strings, "default": ["promtool"]},
             "folder_seen": {"type": "str"},
-            "reload": {**words, "default": ["systemctl", "reload", "prometheus"]},
+            "reload": {**strings, "default": ["systemctl", "reload", "prometheus"]},
+            "log": {**strings, "default": log},
             "url": {"type": "str", "default": "http://127.0.0.1:9090"},
-            "targets": {**words, "default": []},
+            "targets": {**strings, "default": []},
             "alertmanager": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 30},
         },
@@ -207,12 +199,7 @@ def main() -> None:
     try:
         files = Files(module)
         prometheus = Prometheus(module.params["url"], alerts_in(module.params["rules"]), module.params["targets"])
-        folder = files.config.parent
-        reasons = [f"{path.relative_to(folder)} differs" for path in files.changed]
-        if not reasons and not module.check_mode:
-            newest = max(path.stat().st_mtime for path in files.after)
-            stale = prometheus.missing(newest)
-            reasons = [f"Prometheus does not run with the files as they are: {stale}"] if stale else []
+        reasons = reasons_for(module, files, prometheus)
         if reasons:
             check(module, files)
         if reasons and not module.check_mode:
@@ -221,16 +208,7 @@ def main() -> None:
         module.fail_json(msg=f"{module.params['config']} cannot be edited safely, nothing was changed: {error}")
     except (UnsafePathError, OSError) as error:
         module.fail_json(msg=str(error))
-    diff = [
-        {
-            "before_header": str(path),
-            "after_header": str(path),
-            "before": files.before[path] or "",
-            "after": files.after[path],
-        }
-        for path in files.changed
-    ]
-    module.exit_json(changed=bool(reasons), reasons=reasons, diff=diff)
+    module.exit_json(changed=bool(reasons), reasons=reasons, diff=[diff_of(files, path) for path in files.changed])
 
 
 if __name__ == "__main__":
