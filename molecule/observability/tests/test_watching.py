@@ -79,7 +79,7 @@ def test_a_replica_that_is_down_fires_its_alert_and_no_other(host):
 
 def test_the_alert_and_its_end_were_told_to_the_webhook(host):
     def told() -> list[tuple[str, str]]:
-        notes = [json.loads(line) for line in host.run("cat /srv/alerts").stdout.splitlines()]
+        notes = [json.loads(line) for line in host.run("cat /srv/alerts").stdout.splitlines() if line]
         return [(alert["labels"]["alertname"], alert["status"]) for note in notes for alert in note["alerts"]]
 
     wanted = [("FleetReplicaDown", "firing"), ("FleetReplicaDown", "resolved")]
@@ -96,7 +96,7 @@ def test_no_limit_loses_a_target(host, limit):
 
 def test_rules_that_prometheus_cannot_read_leave_everything_as_it_was(host):
     before = installed(host)
-    done = run(WATCH, _prometheus_rules_text="groups: [{name: x, rules: [{alert: A, expr: 'up{{'}]}]")
+    done = run(WATCH, _prometheus_rules_text="groups: [{name: x, rules: [{alert: A, expr: 'up{'}]}]")
     assert done.returncode != 0 and "promtool refuses the files, nothing was changed" in done.stdout
     assert installed(host) == before and targets(host)
 
