@@ -154,3 +154,9 @@ def test_a_disk_without_room_fails_before_the_archive_is_loaded(
     monkeypatch.setattr(image_tag, "ROOM", 1e15)
     message = host.error("image_tag", source=SOURCE, target=TARGET, archive=path)
     assert "GiB free" in message and path in message and not any("load" in call for call in host.changes())
+
+
+def test_an_archive_with_the_wanted_image_replaces_an_older_one(host: FakeHost) -> None:
+    host.set(images={SOURCE: "i1", TARGET: "i1"})
+    assert tag(host, archive=archive(host, **{SOURCE: "i2"}), image_id="i2")["image_id"] == "i2"
+    assert host.state["images"][TARGET] == "i2"

@@ -67,3 +67,10 @@ def test_a_link_is_not_written_through(host: FakeHost) -> None:
     file_of(host).parent.mkdir(parents=True)
     file_of(host).symlink_to(host.root / "elsewhere")
     assert "symlink" in host.error("secret_file", path=str(file_of(host)), secrets=[KEY])
+
+
+def test_what_a_killed_run_left_goes_with_the_next(host: FakeHost) -> None:
+    file_of(host).parent.mkdir(parents=True)
+    (file_of(host).parent / ".frank-fleet-abc.tmp").write_text(KEY)
+    host.ok("secret_file", path=str(file_of(host)), secrets=[OTHER])
+    assert [path.name for path in file_of(host).parent.iterdir()] == ["api_keys"]

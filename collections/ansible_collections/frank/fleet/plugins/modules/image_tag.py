@@ -25,7 +25,7 @@ options:
     type: str
     required: true
   archive:
-    description: An archive on the host (docker or OCI) that is loaded if O(source) is not in the store.
+    description: An archive on the host (docker or OCI), loaded if O(source), with O(image_id), is not in the store.
     type: path
   previous:
     description: Name for the image that O(target) stood for, given to it when O(target) moves on.
@@ -90,7 +90,7 @@ def fetch(module: AnsibleModule, podman: Podman) -> str | None:
             podman.run("pull", "--quiet", "--", source)
             return podman.image_id(source)
         return present
-    if present or not archive:
+    if not archive or (present and is_wanted(module, present)):
         return present
     if module.check_mode:
         return None
@@ -119,10 +119,16 @@ def refuse_full_disk(module: AnsibleModule, podman: Podman, archive: Path) -> No
             )
 
 
+def is_wanted(module: AnsibleModule, found: str) -> bool:
+    """True unless the inventory asks for an image of another ID."""
+    wanted = module.params["image_id"]
+    return not wanted or found.removeprefix("sha256:") == wanted.removeprefix("sha256:")
+
+
 def refuse_other_image(module: AnsibleModule, found: str | None) -> None:
     """Fail unless the source is the image that was asked for."""
     wanted = module.params["image_id"]
-    if wanted and found and found.removeprefix("sha256:") != wanted.removeprefix("sha256:"):
+    if found and not is_wanted(module, found):
         module.fail_json(
             msg=f"{module.params['source']} is image {found}, and the inventory wants {wanted}. Nothing was tagged: "
             "pull or load the wanted one, or change the ID in the inventory."

@@ -57,6 +57,7 @@ from ansible_collections.frank.fleet.plugins.module_utils.files import (
     UnsafePathError,
     read_plain,
     refuse_links,
+    sweep_temporaries,
     write_atomically,
 )
 
@@ -92,6 +93,7 @@ def install(path: Path, text: str | None) -> None:
         return
     path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     path.parent.chmod(FOLDER_MODE)
+    sweep_temporaries(path.parent)
     write_atomically(path, text, MODE)
 
 
