@@ -60,7 +60,10 @@ def test_systemd_may_hold_one_for_a_socket_of_ours(machine: FakeMachine) -> None
     machine.listen(7770, "11")
     machine.process(224, "systemd", f"0::{MANAGER.removesuffix('app.slice')}init.scope\n", socket="11")
     assert len(look(machine).faults) == 1, "it may be a socket of somebody else"
-    machine.write("/home/dank/.config/systemd/user/frank-medium-proxy.socket", "# Managed by frank-fleet\n[Socket]\n")
+    socket = "/home/dank/.config/systemd/user/frank-medium-proxy.socket"
+    machine.write(socket, "# Managed by frank-fleet\n[Socket]\nListenStream=0.0.0.0:7771\n")
+    assert len(look(machine).faults) == 1, "ours listens on another port"
+    machine.write(socket, "# Managed by frank-fleet\n[Socket]\nListenStream=0.0.0.0:7770\n")
     assert look(machine).faults == []
 
 

@@ -54,16 +54,17 @@ def check_ports(host: Host, user: Identity, ports: dict[int, str], units: set[st
             )
         if port in inodes:
             holder = _holder(host, inodes[port])
-            if not (holder and user.exists and _is_ours(host, holder, user, ours)):
+            if not (holder and user.exists and _is_ours(host, holder, user, ours, port)):
                 _add_fault(port, purpose, holder, report)
     report.row("ports", f"{', '.join(str(port) for port in sorted(ports))}: free, or held by the fleet itself")
 
 
-def _is_ours(host: Host, holder: Holder, user: Identity, units: set[str]) -> bool:
+def _is_ours(host: Host, holder: Holder, user: Identity, units: set[str], port: int) -> bool:
     """True if one of `units` listens, or the user's systemd does for a socket unit of one of them."""
-    folder = f"{user.home}/.config/systemd/user"
-    sockets = (host.read(f"{folder}/{unit}.socket") for unit in units)
-    return holder.is_unit_of(user, units) or (holder.is_manager_of(user) and any(map(is_managed, sockets)))
+    if not holder.is_manager_of(user):
+        return holder.is_unit_of(user, units)
+    sockets = [host.read(f"{user.home}/.config/systemd/user/{unit}.socket") for unit in units]
+    return any(is_managed(text) and re.search(rf"^ListenStream=\S*:{port}$", text, re.MULTILINE) for text in sockets)
 
 
 def listeners(host: Host) -> dict[int, set[str]]:
