@@ -28,6 +28,16 @@ def test_both_replicas_are_up_within_a_minute(host):
     wait_until(lambda: endpoint_names_both_replicas_up(host), seconds=60, context=lambda: journal(host))
 
 
+def test_systemd_held_the_endpoint_before_the_proxy_was_there(host):
+    unit, since = "frank-medium-proxy", "ActiveEnterTimestampMonotonic"
+    socket, service = (
+        dict(line.split("=", 1) for line in as_user(host, f"systemctl --user show {unit}.{kind}").splitlines())
+        for kind in ("socket", "service")
+    )
+    assert socket["ActiveState"] == "active" and "sockets.target" in socket["WantedBy"].split()
+    assert 0 < int(socket[since]) <= int(service[since])
+
+
 @pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
 def test_contract(host, check):
     check(host)
