@@ -160,6 +160,7 @@ def test_a_run_that_was_killed_before_the_reload_is_finished(host: FakeHost, fol
 
 def test_a_stage_that_a_killed_run_left_goes(host: FakeHost, folder: Path, api: Api) -> None:
     (folder / ".frank-fleet-abc/all").mkdir(parents=True)
+    (folder / ".frank-fleet-def.tmp").touch()
     host.ok("prometheus_files", **wanted(folder, api))
     assert list(folder.glob(".frank-fleet-*")) == []
 

@@ -85,6 +85,18 @@ def test_a_replica_that_the_proxy_cannot_reach_is_a_failure(host: FakeHost, admi
     assert "it is down (Connection refused)" in error and "http://a" in error
 
 
+def test_a_replica_that_moves_to_another_port_is_not_waited_for(host: FakeHost, admin: Admin) -> None:
+    admin.replicas["a"].update(state="draining", url="http://127.0.0.1:7771")
+    admin.serves_as = "down"
+    result = host.ok("proxy_replica", **wanted(admin, "serving", port=7781))
+    assert "learns the new one" in result["warnings"][0] and admin.asked == ["/undrain/a"]
+
+
+def test_somebody_else_on_the_admin_port_is_said(host: FakeHost, admin: Admin) -> None:
+    admin.look = lambda: [{"not": "a replica"}]  # type: ignore[method-assign]  # a service that is none of ours
+    assert "does not answer as the proxy's admin port" in host.error("proxy_replica", **wanted(admin, "drained"))
+
+
 @pytest.mark.parametrize(("state", "before"), [("drained", "draining"), ("serving", "up")])
 def test_what_is_so_already_is_no_change(host: FakeHost, admin: Admin, state: str, before: str) -> None:
     admin.replicas["a"]["state"] = before

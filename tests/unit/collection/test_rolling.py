@@ -1,4 +1,4 @@
-"""What a roll needs of the modules: one unit written at a time, what was ready on record, no outage unasked."""
+"""What a roll needs of the modules: one unit written at a time, what was ready on record, what a restart takes down."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from unit.collection.fakehost import FakeHost
-from unit.collection.serving import SERVICE, Engine, arguments, failing, ready, restarts
+from unit.collection.serving import SERVICE, Engine, arguments, failing, ready
 from unit.collection.unit_files import arguments as unit_arguments
 from unit.collection.unit_files import text
 
-OLD, NEW = text("Label=a=1\n").replace("=abc", "=s1"), text("Label=a=2\n").replace("=abc", "=s2")
+OLD, NEW = text("Label=a=1\nEnvironment=PORT=7771\n").replace("=abc", "=s1"), text("Label=a=2\n").replace("=abc", "=s2")
 
 
 def entry(host: FakeHost) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_a_unit_to_write_that_is_not_given_is_refused(host: FakeHost) -> None:
 
 def test_a_unit_that_is_ready_is_on_record_as_good(installed: FakeHost, engine: Engine) -> None:
     installed.ok("quadlet_service", **arguments(ready=ready(engine.url)))
-    assert entry(installed)["good"] == {"text": OLD, "spec": "s1", "image_id": "i1"}
+    assert entry(installed)["good"] == {"text": OLD, "spec": "s1", "image_id": "i1", "port": 7771}
 
 
 def test_what_was_good_stays_on_record_until_the_new_unit_is(installed: FakeHost, engine: Engine) -> None:
@@ -78,16 +78,8 @@ def test_a_unit_that_is_not_in_the_manifest_is_not_noted(installed: FakeHost) ->
     assert not installed.manifest.exists()
 
 
-def test_a_service_that_serves_alone_is_not_restarted_unasked(installed: FakeHost, engine: Engine) -> None:
-    alone = arguments(spec="s2", ready=ready(engine.url), allow_outage=False)
-    error = installed.error("quadlet_service", **alone)
-    assert "it was left as it is" in error and "llm_allow_outage=true" in error and restarts(installed) == 0
-
-
-@pytest.mark.parametrize("fault", ["unready", "down"])
-def test_a_service_that_does_not_serve_may_be_restarted(installed: FakeHost, engine: Engine, fault: str) -> None:
-    engine.answers["/health"] = (503, "")
-    if fault == "down":
-        installed.unit(SERVICE, ActiveState="failed", SubState="failed", on_start={"InvocationID": "n"})
-    installed.run("quadlet_service", **arguments(spec="s2", ready=ready(engine.url, timeout=0), allow_outage=False))
-    assert restarts(installed) == 1
+@pytest.mark.parametrize(("state", "takes"), [("active", True), ("failed", False), ("activating", False)])
+def test_a_look_tells_whether_a_restart_takes_something_down(installed: FakeHost, state: str, takes: bool) -> None:
+    installed.unit(SERVICE, ActiveState=state)
+    result = installed.ok("quadlet_service", check=True, **arguments(spec="s2"))
+    assert result["running"] is takes and installed.changes()[1:] == []

@@ -63,6 +63,11 @@ def test_another_port_is_taken_over_with_both_stopped(held: FakeHost) -> None:
     assert held.changes() == [f"systemctl --user stop {SOCKET}", f"systemctl --user stop {SERVICE}", *START]
 
 
+def test_another_word_in_it_closes_no_port(held: FakeHost) -> None:
+    assert held.ok("user_socket", **wanted(content=TEXT + "Backlog=5\n"))["reasons"] == ["the file differs"]
+    assert held.changes() == [RELOAD]
+
+
 def test_a_run_that_was_killed_before_the_start_is_finished(held: FakeHost) -> None:
     held.unit(SOCKET, ActiveState="inactive", SubState="dead")
     assert held.ok("user_socket", **wanted())["reasons"] == ["it is inactive/dead"]

@@ -1,6 +1,7 @@
 """The record of which unit files this project installed: `{"owners": {owner: {unit: {"sha256", "spec", "good"}}}}`.
 
-`good` is the last unit and image that became ready: `{"text", "spec", "image_id"}`, what a failed change goes back to.
+`good` is the last unit and image that became ready, what a failed change goes back to: `{"text", "spec", "image_id",
+"port"}`, the port as the unit's environment names it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from pathlib import Path
 
 from ansible_collections.frank.fleet.plugins.module_utils.files import write_atomically
-from ansible_collections.frank.fleet.plugins.module_utils.unit_text import spec_of
+from ansible_collections.frank.fleet.plugins.module_utils.unit_text import port_of, spec_of
 
 
 class ManifestError(Exception):
@@ -64,7 +65,12 @@ class Manifest:
         """Note that a unit of ours became ready; one that is not in the manifest is left out."""
         for units in self.owners.values():
             if unit in units:
-                units[unit]["good"] = {"text": text, "spec": spec_of(text), "image_id": image_id}
+                units[unit]["good"] = {
+                    "text": text,
+                    "spec": spec_of(text),
+                    "image_id": image_id,
+                    "port": port_of(text),
+                }
 
     def forget(self, unit: str) -> None:
         """Drop a unit, and an owner that has no more of them."""

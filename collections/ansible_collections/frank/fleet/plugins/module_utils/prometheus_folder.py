@@ -7,7 +7,12 @@ import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.frank.fleet.plugins.module_utils.files import read_plain, refuse_links, write_atomically
+from ansible_collections.frank.fleet.plugins.module_utils.files import (
+    read_plain,
+    refuse_links,
+    sweep_temporaries,
+    write_atomically,
+)
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import with_alertmanager, with_includes
 
 FOLDER = "frank-fleet"
@@ -80,6 +85,13 @@ def replace(path: Path, text: str) -> None:
         write_atomically(path, text, was.st_mode & 0o7777, (was.st_uid, was.st_gid))
     else:
         write_atomically(path, text)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed run left: temporary files, and stages."""
+    sweep_temporaries(folder)
+    for leftover in folder.glob(f"{STAGE}*"):
+        shutil.rmtree(leftover)
 
 
 def is_data(folder: str, names: list[str]) -> set[str]:

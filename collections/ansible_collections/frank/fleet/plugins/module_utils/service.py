@@ -92,15 +92,6 @@ class Service:
             found.append(f"it runs image {running[:12]}, {self.params['image']} is {image_id[:12]}")
         return found
 
-    def refuse_outage(self, before: dict[str, str], reasons: list[str]) -> None:
-        """Fail, unless an outage is allowed, where a restart would take down a service that is ready."""
-        if not self.params["allow_outage"] and before["ActiveState"] == "active" and not self.missing():
-            self.module.fail_json(
-                msg=f"{self.unit} serves, nothing stands in for it, and it would have to be restarted "
-                f"({'; '.join(reasons)}): it was left as it is. Deploy at a time when nobody needs it, and accept that "
-                "nobody is served until it is back: -e llm_allow_outage=true"
-            )
-
     def restart(self, before: dict[str, str]) -> None:
         """Start or restart the service and return once systemd has begun the new invocation."""
         self.since = f"@{int(time.time())}"

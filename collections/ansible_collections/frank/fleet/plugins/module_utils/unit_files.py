@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ansible_collections.frank.fleet.plugins.module_utils.generator import SERVICE_SUFFIXES, default_service
-from ansible_collections.frank.fleet.plugins.module_utils.unit_text import is_managed
+from ansible_collections.frank.fleet.plugins.module_utils.unit_text import is_managed, port_of
 
 
 def find_files(path: Path, name: str) -> list[Path]:
@@ -53,9 +53,6 @@ def service_of(name: str, files: list[Path]) -> str:
 
 
 def ports_of(name: str, files: list[Path]) -> list[int]:
-    """The TCP ports that the unit's environment names with PORT."""
-    found = []
-    for file in files:
-        if file.name == name and file.is_file() and not file.is_symlink():
-            found += re.findall(r"^Environment=\"?PORT=(\d+)\"?$", file.read_text("utf-8", "replace"), re.MULTILINE)
-    return [int(port) for port in found]
+    """The TCP ports that the unit's files of this name listen on."""
+    plain = [file for file in files if file.name == name and file.is_file() and not file.is_symlink()]
+    return [port for port in (port_of(file.read_text("utf-8", "replace")) for file in plain) if port]

@@ -30,6 +30,12 @@ def spec_of(text: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def port_of(text: str) -> int | None:
+    """The port that the unit's environment names with PORT."""
+    found = re.search(r"^Environment=\"?PORT=(\d+)\"?$", text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
 def stamp_spec(text: str) -> str:
     """Put the hash of a rendered unit into its spec label.
 

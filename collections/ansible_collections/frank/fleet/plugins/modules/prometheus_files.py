@@ -94,9 +94,9 @@ import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, write_atomically
+from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import Prometheus
-from ansible_collections.frank.fleet.plugins.module_utils.prometheus_folder import STAGE, Files, is_data
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_folder import STAGE, Files, is_data, replace, sweep
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import UneditableError, alerts_in
 
 
@@ -108,17 +108,20 @@ def check(module: AnsibleModule, files: Files) -> None:
             module.warn(f"{command[0]} is not installed here yet: nothing was validated.")
             return
         module.fail_json(msg=f"{command[0]} is not installed: install the package promtool, or name the command")
-    for leftover in folder.glob(f"{STAGE}*"):
-        shutil.rmtree(leftover)
-    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=folder))
+    if not module.check_mode:
+        sweep(folder)
+    seen = module.params["folder_seen"]
+    # Beside the configuration only where promtool sees nothing else.
+    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=folder if seen else None))
     try:
         copy = stage / "all"
         shutil.copytree(folder, copy, symlinks=True, ignore=is_data)
         for path, text in files.after.items():
-            write_atomically(copy / path.relative_to(folder), text)
-        stage.chmod(0o755)
-        seen = Path(module.params["folder_seen"] or folder) / copy.relative_to(folder) / files.config.name
-        code, output, error = module.run_command([*command, "check", "config", str(seen)])
+            replace(copy / path.relative_to(folder), text)
+        if seen:
+            stage.chmod(0o755)
+        shown = Path(seen) / copy.relative_to(folder) if seen else copy
+        code, output, error = module.run_command([*command, "check", "config", str(shown / files.config.name)])
     finally:
         shutil.rmtree(stage)
     if code:

@@ -30,6 +30,11 @@ options:
     type: str
     choices: [drained, serving]
     required: true
+  port:
+    description:
+      - Port that the replica has in the inventory. A proxy that has another one finds the replica up only once it is
+        deployed itself, and O(state=serving) does not wait for that.
+    type: int
   timeout:
     description:
       - Seconds to wait for running requests to end, or for the proxy to find the replica up.
@@ -79,6 +84,7 @@ waited:
 """
 
 import time
+import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.proxy_admin import (
@@ -107,8 +113,12 @@ def drain(module: AnsibleModule, proxy: ProxyAdmin, name: str) -> dict:
 def serve(module: AnsibleModule, proxy: ProxyAdmin, name: str) -> dict:
     """End the drain, and wait until the proxy's health check has found the replica up."""
     proxy.undrain(name)
-    last = wait(proxy, name, module.params["timeout"], lambda replica: replica["state"] == SERVING)
-    if module.params["timeout"] and last["state"] != SERVING:
+    moved = module.params["port"] and not proxy.replica(name)["url"].endswith(f":{module.params['port']}")
+    if moved:
+        module.warn(f"The proxy still has another address for {name}, and learns the new one when it is deployed.")
+    seconds = 0 if moved else module.params["timeout"]
+    last = wait(proxy, name, seconds, lambda replica: replica["state"] == SERVING)
+    if seconds and last["state"] != SERVING:
         module.fail_json(
             msg=f"The proxy does not reach {name} after {module.params['timeout']} s: it is {last['state']} "
             f"({last['reason']}). Its address in the inventory is {last['url']}."
@@ -156,6 +166,7 @@ def main() -> None:
             "admin": {"type": "str", "default": "http://127.0.0.1:7769"},
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["drained", "serving"], "required": True},
+            "port": {"type": "int"},
             "timeout": {"type": "int", "default": 300},
             "going": {"type": "list", "elements": "str", "default": []},
             "allow_outage": {"type": "bool", "default": False},
@@ -181,6 +192,8 @@ def main() -> None:
         module.exit_json(changed=False, known=False)
     except LastServingError:
         module.fail_json(msg=refusal(name))
+    except (urllib.error.HTTPError, ValueError, LookupError, TypeError) as error:
+        module.fail_json(msg=f"{module.params['admin']} does not answer as the proxy's admin port does: {error!r}")
     module.exit_json(
         changed=changed, known=True, in_flight=last["in_flight"], waited=round(time.monotonic() - begin, 1)
     )

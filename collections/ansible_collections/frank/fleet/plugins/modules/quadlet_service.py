@@ -54,12 +54,6 @@ options:
         description: Seconds between two looks.
         type: float
         default: 2
-  allow_outage:
-    description:
-      - Whether a service that is ready may be restarted. With V(false) the module fails instead, and leaves it as it
-        is; for an engine that nothing else can stand in for.
-    type: bool
-    default: true
   manifest:
     description: The record of what was installed. A unit of it that became ready is noted there as good.
     type: path
@@ -110,6 +104,10 @@ reasons:
   type: list
   elements: str
   sample: [it runs spec 1f0c3f5de0a1b2c3, the unit is 9d41e0c7aa12bb34]
+running:
+  description: Whether a container of it ran before; a restart takes that down.
+  returned: success
+  type: bool
 image_id:
   description: ID of the image behind O(image).
   returned: when O(image) is given and present
@@ -148,7 +146,6 @@ def main() -> None:
             "spec": {"type": "str"},
             "image": {"type": "str"},
             "ready": {"type": "dict", "options": ready_options},
-            "allow_outage": {"type": "bool", "default": True},
             "manifest": {"type": "path", "default": "~/.local/share/frank-fleet/manifest.json"},
             "stop_timeout": {"type": "int", "default": 600},
             "state": {"type": "str", "choices": ["started"], "default": "started"},
@@ -159,10 +156,10 @@ def main() -> None:
     image_id = service.wanted_image()
     before = service.state()
     reasons = service.reasons(before, image_id)
-    result = {"changed": bool(reasons), "reasons": reasons, "image_id": image_id}
+    running = before["ActiveState"] == "active" and service.container() is not None
+    result = {"changed": bool(reasons), "reasons": reasons, "running": running, "image_id": image_id}
     if not module.check_mode:
         if reasons:
-            service.refuse_outage(before, reasons)
             service.restart(before)
         result["waited"] = service.wait()
         result["capacity"] = service.ledger()

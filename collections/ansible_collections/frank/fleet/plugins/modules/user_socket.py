@@ -72,12 +72,18 @@ from ansible_collections.frank.fleet.plugins.module_utils.files import (
     UnsafePathError,
     read_plain,
     refuse_links,
+    sweep_temporaries,
     write_atomically,
 )
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import MARKER, is_managed
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import UserManager
 
 WANTS = "sockets.target.wants"
+
+
+def listens_on(text: str) -> list[str]:
+    """The lines that say where a socket listens."""
+    return [line for line in text.splitlines() if line.startswith("Listen")]
 
 
 class Socket:
@@ -97,8 +103,9 @@ class Socket:
         return self.link.is_symlink() and self.link.resolve() == self.file.resolve()
 
     def must_start(self) -> bool:
-        """True if the socket is not there, or not the one that is wanted."""
-        return self.before != self.text or self.manager.show(self.unit)["ActiveState"] != "active"
+        """True if the socket is not there, or listens elsewhere; anything else about it can wait for its next start."""
+        moved = listens_on(self.before or "") != listens_on(self.text)
+        return moved or self.manager.show(self.unit)["ActiveState"] != "active"
 
     def reasons(self) -> list[str]:
         """What is not as it should be."""
@@ -126,6 +133,7 @@ class Socket:
         """Write the file and the link."""
         if self.before is not None and self.before != self.text and not is_managed(self.before):
             Trash(Path(self.module.params["trash"])).copy(self.file, Path("systemd/user") / self.unit)
+        sweep_temporaries(self.file.parent)
         if self.before != self.text:
             write_atomically(self.file, self.text)
         if not self.is_wanted():
