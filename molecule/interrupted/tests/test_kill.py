@@ -86,7 +86,6 @@ def test_the_next_run_finishes_it(host, clean, turn: int, moment: tuple[str, int
 
 
 def test_the_fleet_serves(host) -> None:
-    deploy(**STATES[0])
     assert {name: entry["state"] for name, entry in get(host, "/health")["replicas"].items()} == dict.fromkeys(
         REPLICAS, "up"
     )

@@ -21,7 +21,8 @@ def test_a_knob_of_one_replica(host, traffic):
 
 def test_the_image(host, traffic):
     before, image = started(host), new_image(host, "newer")
-    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=CHANGED)
+    # With streams open all the time no quiet moment comes.
+    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=CHANGED, routing_proxy_quiet_timeout=5)
     assert restarted(host, before) == [*REPLICAS, PROXY], "one after the other"
     assert set(images(host).values()) == {image}
     assert states(host) == BOTH_UP
