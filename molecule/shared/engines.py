@@ -4,7 +4,7 @@ from typing import Any
 
 from contract import REPLICAS, as_user, containers
 
-SLOW = {"SIM_TIME_SCALE": "1", "SIM_BOOT_SECONDS": "3"}
+SLOW = {"SIM_TIME_SCALE": "1", "SIM_BOOT_SECONDS": "1"}
 SOURCE, TAG = "docker.io/stilldeadcode/vllm-radiance:0.9.3", "localhost/radiance-vllm:0.9.3"
 
 

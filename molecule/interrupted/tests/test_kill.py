@@ -23,10 +23,7 @@ STATES: tuple[dict[str, Any], ...] = (
 MOMENTS = [
     ("Drain it in the proxy", 1),
     ("Restart it if what runs differs", 1),
-    ("Have it serve again", 1),
-    ("Install its unit file", 2),
     ("Have systemd hold the port", 1),
-    ("Restart it if what runs differs", 3),
 ]
 
 HOME = ".config/containers/systemd .config/systemd/user .local/share/frank-fleet"
