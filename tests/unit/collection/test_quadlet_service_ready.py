@@ -122,3 +122,10 @@ def test_the_engines_ledger_is_returned(running: FakeHost) -> None:
         "kv_cache_tokens": 122636.0,
         "max_concurrency": 1.07,
     }
+
+
+def test_a_known_error_is_told_before_systemd_tries_again(running: FakeHost) -> None:
+    running.set(containers=[], journal="torch.OutOfMemoryError: HIP out of memory.")
+    waiting = {"ActiveState": "activating", "SubState": "auto-restart", "NRestarts": "0", "InvocationID": "n"}
+    running.unit(SERVICE, ActiveState="inactive", SubState="dead", InvocationID="", on_start=waiting)
+    assert "ended 1 time(s) since its start" in running.error("quadlet_service", **arguments())

@@ -117,8 +117,10 @@ class Service:
             failures = int(state.get("NRestarts") or 0) - restarts
             if state["ActiveState"] == "failed":
                 self.fail("failed")
-            if failures > TOLERATED_RESTARTS or (failures and explain(self.journal(JOURNAL_READ))):
-                self.fail(f"ended {failures} time(s) since its start")
+            # In auto-restart it has ended, and systemd only waits before it starts it again.
+            ended = failures or state["SubState"] == "auto-restart"
+            if failures > TOLERATED_RESTARTS or (ended and explain(self.journal(JOURNAL_READ))):
+                self.fail(f"ended {max(failures, 1)} time(s) since its start")
             if time.monotonic() - begin > self.timeout:
                 self.fail(f"is not ready after {self.timeout} s ({missing})")
             time.sleep(self.interval)
