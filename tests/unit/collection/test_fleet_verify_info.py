@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.frank.fleet.plugins.module_utils import verify
+from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest
 from ansible_collections.frank.fleet.plugins.modules import fleet_verify_info
 from unit.collection.fakehost import FakeHost
 from unit.collection.serving import IMAGE, Engine
@@ -36,6 +37,13 @@ def listen(root: Path, *addresses: str) -> None:
     (root / "proc/net/tcp6").write_text("head\n")
 
 
+def record(host: FakeHost, unit: str) -> None:
+    """Have the manifest know a unit as it is on disk."""
+    manifest = Manifest(host.manifest)
+    manifest.record("owner", unit, (host.path / unit).read_text())
+    manifest.save()
+
+
 @pytest.fixture
 def plan(host: FakeHost, root: Path, engine: Engine) -> dict[str, Any]:
     """A host that runs one engine and the proxy as planned; the endpoint `engine` answers for both."""
@@ -44,14 +52,15 @@ def plan(host: FakeHost, root: Path, engine: Engine) -> dict[str, Any]:
     for name in ("a", "p"):
         file = host.path / f"{name}.container"
         file.write_text(UNIT)
+        record(host, f"{name}.container")
         host.unit(f"{name}.service", UnitFileState="generated", WantedBy="default.target", SourcePath=str(file))
         host.container(f"{name}.service", spec="s1", image="i1")
     host.unit("p.socket", WantedBy="sockets.target")
     engine.answers["/health"] = (200, {"replicas": UP})
     port = engine.server.server_port
     return {
-        "engines": [{"name": "a", "port": port}],
-        "proxy": {"name": "p", "port": port, "backends": [{"name": "a"}]},
+        "engines": [{"name": "a", "unit": "a.container", "port": port}],
+        "proxy": {"name": "p", "unit": "p.container", "port": port, "backends": [{"name": "a"}]},
         "retired": ["old.container"],
     }
 
@@ -68,7 +77,7 @@ def found(host: FakeHost, plan: dict[str, Any]) -> list[str]:
 def test_a_sound_host(host: FakeHost, plan: dict[str, Any]) -> None:
     assert found(host, plan) == []
     result = host.ok("fleet_verify_info", plan=plan, model="frank-medium", image=IMAGE, user="dank")
-    assert len(result["findings"]) == 11 and host.changes() == []
+    assert len(result["findings"]) == 13 and host.changes() == []
 
 
 def test_the_tp2_shape_has_no_proxy(host: FakeHost, plan: dict[str, Any]) -> None:
@@ -136,6 +145,23 @@ def test_the_admin_port(host: FakeHost, plan: dict[str, Any], root: Path, addres
     listen(root, *addresses)
     [fault] = found(host, plan)
     assert fault.startswith("p admin: port 7769: ")
+
+
+def test_a_unit_that_was_edited_by_hand(host: FakeHost, plan: dict[str, Any]) -> None:
+    (host.path / "a.container").write_text(f"{UNIT}# more\n")
+    assert found(host, plan) == ["a file: edited since it was installed"]
+
+
+def test_without_the_user_manager_the_rest_is_checked_all_the_same(host: FakeHost, plan: dict[str, Any]) -> None:
+    host.bus.unlink()
+    plan["engines"][0]["port"] = 1
+    assert [fault.partition(":")[0] for fault in found(host, plan)] == ["dank manager", "a completion"]
+
+
+@pytest.mark.parametrize("answer", [{"replicas": ["a"]}, {"replicas": {"a": "up"}}, [], "no json"])
+def test_an_answer_that_is_no_proxys(host: FakeHost, plan: dict[str, Any], engine: Engine, answer: Any) -> None:
+    engine.answers["/health"] = (200, answer)
+    assert [fault.partition(":")[0] for fault in found(host, plan)] == ["p health"]
 
 
 def test_linger(host: FakeHost, plan: dict[str, Any], root: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import NamedTuple
 
+from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, read_plain
+from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, digest
 from ansible_collections.frank.fleet.plugins.module_utils.readiness import NotReadyError, probe
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL, spec_of
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
@@ -26,6 +29,18 @@ class Finding(NamedTuple):
     ok: bool
     seen: str
     fix: str = ""
+
+
+def check_file(manifest: Manifest, folder: Path, unit: str) -> Finding:
+    """The unit file is the one that a deploy installed."""
+    try:
+        text = read_plain(folder / unit)
+    except UnsafePathError as error:
+        return Finding(Path(unit).stem, "file", False, str(error), "move it away, then deploy")
+    known = manifest.digest_of(unit)
+    same = text is not None and digest(text) == known
+    seen = "as it was installed" if same else "not there" if text is None else "edited since it was installed"
+    return Finding(Path(unit).stem, "file", same, seen, "deploy, which puts it back (--check --diff shows the edit)")
 
 
 def check_unit(manager: UserManager, name: str) -> Finding:
@@ -95,14 +110,11 @@ def check_completion(subject: str, url: str, model: str, api_key: str | None) ->
     return Finding(subject, "completion", True, f"{model} at :{url.rpartition(':')[2]}")
 
 
-def check_health(name: str, url: str, replicas: list[str]) -> Finding:
+def check_health(name: str, url: str, replicas: list[str], admin_port: int) -> Finding:
     """The proxy knows every replica of the inventory, no other, and finds each up."""
     try:
-        with _OPENER.open(f"{url}/health", timeout=TIMEOUT_SECONDS) as response:
-            told = json.load(response)["replicas"]
-    except urllib.error.HTTPError as error:
-        told = _replicas_in(error)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        told = _replicas(f"{url}/health")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return Finding(name, "health", False, f"{url}/health: {getattr(error, 'reason', error)}", f"restart {name}")
     if sorted(told) != sorted(replicas):
         seen = f"it routes to {', '.join(sorted(told)) or 'nobody'}, the inventory has {', '.join(sorted(replicas))}"
@@ -110,7 +122,7 @@ def check_health(name: str, url: str, replicas: list[str]) -> Finding:
     bad = {replica: state for replica, state in sorted(told.items()) if state["state"] != "up"}
     seen = ", ".join(f"{replica} {state['state']} ({state['reason']})" for replica, state in bad.items())
     fix = " ".join(
-        f"curl -X POST http://127.0.0.1:7769/undrain/{replica};"
+        f"curl -X POST http://127.0.0.1:{admin_port}/undrain/{replica};"
         if state["state"] == "draining"
         else f"journalctl --user -u {replica};"
         for replica, state in bad.items()
@@ -118,8 +130,12 @@ def check_health(name: str, url: str, replicas: list[str]) -> Finding:
     return Finding(name, "health", not bad, seen or f"{', '.join(sorted(replicas))} up", fix.rstrip(";"))
 
 
-def _replicas_in(error: urllib.error.HTTPError) -> dict:
+def _replicas(url: str) -> dict[str, dict[str, str]]:
+    """State and reason of each replica, from an answer of any status. Raises what taking it apart may raise."""
     try:
-        return dict(json.load(error)["replicas"])
-    except (ValueError, KeyError, TypeError):
-        return {}
+        with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
+            content = json.load(response)
+    except urllib.error.HTTPError as error:
+        content = json.load(error)
+    found = content["replicas"].items()
+    return {replica: {"state": state["state"], "reason": state["reason"]} for replica, state in found}

@@ -33,6 +33,14 @@ options:
     description: The proxy's admin port, which must listen on loopback only.
     type: int
     default: 7769
+  path:
+    description: The user's Quadlet folder.
+    type: path
+    default: ~/.config/containers/systemd
+  manifest:
+    description: The record of what was installed.
+    type: path
+    default: ~/.local/share/frank-fleet/manifest.json
   api_key:
     description: Key for the endpoint, if it wants one.
     type: str
@@ -74,14 +82,17 @@ lines:
   sample: ["ok    frank-medium-a      unit        active/running, generated, wanted by default.target"]
 """
 
+import os
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, ManifestError
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager
 from ansible_collections.frank.fleet.plugins.module_utils.verify import (
     Finding,
     check_completion,
     check_container,
+    check_file,
     check_gone,
     check_health,
     check_socket,
@@ -111,23 +122,43 @@ def check_admin(name: str, port: int, root: Path = Path("/")) -> Finding:
     return Finding(name, "admin", bool(found) and not open_to_all, f"port {port}: {seen}", f"see the unit of {name}")
 
 
+def bus_of_user() -> Path:
+    """Where the user manager's bus is."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR", "/nonexistent"), "bus")
+
+
+def look_at_units(module: AnsibleModule, units: list[dict]) -> list[Finding]:
+    """The checks that ask the user manager or Podman."""
+    manager, podman, plan = UserManager(module), Podman(module), module.params["plan"]
+    manifest, folder = Manifest(Path(module.params["manifest"])), Path(module.params["path"])
+    findings = []
+    for unit in units:
+        findings.append(check_unit(manager, unit["name"]))
+        findings.append(check_file(manifest, folder, unit["unit"]))
+        findings.append(check_container(manager, podman, unit["name"], module.params["image"]))
+    if plan["proxy"]:
+        findings.append(check_socket(manager, plan["proxy"]["name"]))
+    return findings + [check_gone(manager, Path(unit).stem) for unit in plan["retired"]]
+
+
 def look(module: AnsibleModule) -> list[Finding]:
     """Run every check."""
     plan, model, key = module.params["plan"], module.params["model"], module.params["api_key"]
-    manager, podman = UserManager(module), Podman(module)
     engines, proxy = plan["engines"], plan["proxy"]
-    findings = [check_linger(module.params["user"])]
-    for unit in (*engines, *([proxy] if proxy else [])):
-        findings.append(check_unit(manager, unit["name"]))
-        findings.append(check_container(manager, podman, unit["name"], module.params["image"]))
+    user = module.params["user"]
+    findings = [check_linger(user)]
+    if bus_of_user().exists():
+        findings += look_at_units(module, [*engines, *([proxy] if proxy else [])])
+    else:
+        seen = "the user manager is not up, so no unit of the fleet is"
+        findings.append(Finding(user, "manager", False, seen, "deploy, --tags linger, then the rest"))
     findings += [check_completion(unit["name"], f"http://127.0.0.1:{unit['port']}", model, None) for unit in engines]
     if proxy:
-        url = f"http://127.0.0.1:{proxy['port']}"
-        findings.append(check_socket(manager, proxy["name"]))
+        url, names = f"http://127.0.0.1:{proxy['port']}", [backend["name"] for backend in proxy["backends"]]
         findings.append(check_admin(proxy["name"], module.params["admin_port"]))
-        findings.append(check_health(proxy["name"], url, [backend["name"] for backend in proxy["backends"]]))
+        findings.append(check_health(proxy["name"], url, names, module.params["admin_port"]))
         findings.append(check_completion(proxy["name"], url, model, key))
-    return findings + [check_gone(manager, Path(unit).stem) for unit in plan["retired"]]
+    return findings
 
 
 def line_of(finding: Finding) -> str:
@@ -145,11 +176,16 @@ def main() -> None:
             "image": {"type": "str", "required": True},
             "user": {"type": "str", "required": True},
             "admin_port": {"type": "int", "default": 7769},
+            "path": {"type": "path", "default": "~/.config/containers/systemd"},
+            "manifest": {"type": "path", "default": "~/.local/share/frank-fleet/manifest.json"},
             "api_key": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,
     )
-    findings = look(module)
+    try:
+        findings = look(module)
+    except ManifestError as error:
+        module.fail_json(msg=str(error))
     module.exit_json(
         changed=False,
         findings=[finding._asdict() for finding in findings],
