@@ -117,3 +117,21 @@ def test_a_run_that_was_killed_before_the_reload_is_finished(host: FakeHost, con
 def test_check_mode_needs_no_alertmanager(host: FakeHost, config: Path, api: Api) -> None:
     fresh = {**wanted(config, api, amtool=["amtool"]), "api": "http://127.0.0.1:1"}
     assert host.ok("alertmanager_route", check=True, **fresh)["changed"] and not config.exists()
+
+
+def test_without_an_address_nobody_is_notified_any_more(host: FakeHost, config: Path, api: Api) -> None:
+    host.ok("alertmanager_route", **wanted(config, api))
+    assert host.ok("alertmanager_route", **{**wanted(config, api), "url": ""})["changed"]
+    assert yaml.safe_load(config.read_text())["route"] == {"receiver": "nobody"}
+    assert not config.with_name("frank-fleet-webhook").exists()
+    assert not host.ok("alertmanager_route", **{**wanted(config, api), "url": ""})["changed"]
+
+
+@pytest.mark.parametrize("text", [None, "route: {}\n"])
+def test_without_an_address_nothing_of_others_is_touched(
+    host: FakeHost, config: Path, api: Api, text: str | None
+) -> None:
+    if text:
+        config.write_text(text)
+    assert not host.ok("alertmanager_route", **{**wanted(config, api), "url": ""})["changed"]
+    assert (config.read_text() if text else None) == text and api.reloads == 0

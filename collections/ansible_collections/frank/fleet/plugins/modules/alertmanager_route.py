@@ -16,9 +16,11 @@ description:
   - A configuration that somebody else wrote is refused unless O(adopt), which keeps it beside the new one.
 options:
   url:
-    description: Address that alerts are posted to. It may hold a token, and is shown nowhere.
+    description:
+      - Address that alerts are posted to. It may hold a token, and is shown nowhere.
+      - Empty notifies nobody; a configuration that an earlier run wrote is changed to that, and the address removed.
     type: str
-    required: true
+    default: ""
   config:
     description: The configuration file.
     type: path
@@ -106,8 +108,21 @@ receivers:
 """
 
 
-def write(path: Path, text: str, group: str) -> None:
-    """Write a file that root and the Alertmanager's group can read."""
+#: What an earlier configuration becomes when nobody is to be notified any more.
+SILENT = """\
+# Managed by frank-fleet, role alertmanager_route. Change the inventory: the next run puts this file back.
+route:
+  receiver: nobody
+receivers:
+  - name: nobody
+"""
+
+
+def write(path: Path, text: str | None, group: str) -> None:
+    """Write a file that root and the Alertmanager's group can read; None removes it."""
+    if text is None:
+        path.unlink(missing_ok=True)
+        return
     write_atomically(path, text, 0o640)
     shutil.chown(path, group=group)
 
@@ -140,7 +155,9 @@ def confirm(module: AnsibleModule, since: float) -> str | None:
         time.sleep(0.5)
 
 
-def reasons_for(module: AnsibleModule, path: Path, before: dict[Path, str | None], after: dict[Path, str]) -> list[str]:
+def reasons_for(
+    module: AnsibleModule, path: Path, before: dict[Path, str | None], after: dict[Path, str | None]
+) -> list[str]:
     """Why the Alertmanager has to reload: files that differ, or that it has not read yet."""
     found = [f"{file.name} differs" for file in after if before[file] != after[file]]
     if not found and not module.check_mode:
@@ -148,7 +165,7 @@ def reasons_for(module: AnsibleModule, path: Path, before: dict[Path, str | None
     return found
 
 
-def apply(module: AnsibleModule, path: Path, before: dict[Path, str | None], after: dict[Path, str]) -> None:
+def apply(module: AnsibleModule, path: Path, before: dict[Path, str | None], after: dict[Path, str | None]) -> None:
     """Replace the files and reload; puts the old ones back unless the Alertmanager confirms."""
     group, old, began = module.params["group"], before[path], time.time()
     if old is not None and not is_managed(old):
@@ -158,10 +175,7 @@ def apply(module: AnsibleModule, path: Path, before: dict[Path, str | None], aft
     wrong = confirm(module, began)
     if wrong:
         for file, text in before.items():
-            if text is None:
-                file.unlink()
-            else:
-                write(file, text, group)
+            write(file, text, group)
         confirm(module, began)
         module.fail_json(msg=f"The Alertmanager did not take the configuration, and the old one is back. {wrong}")
 
@@ -171,7 +185,7 @@ def main() -> None:
     words = {"type": "list", "elements": "str"}
     module = AnsibleModule(
         argument_spec={
-            "url": {"type": "str", "required": True, "no_log": True},
+            "url": {"type": "str", "default": "", "no_log": True},
             "config": {"type": "path", "default": "/etc/prometheus/alertmanager.yml"},
             "group": {"type": "str", "default": "prometheus"},
             "group_wait": {"type": "str", "default": "1m"},
@@ -185,10 +199,13 @@ def main() -> None:
     )
     path = Path(module.params["config"])
     secret = path.with_name("frank-fleet-webhook")
-    text = CONFIG.format(url_file=secret, wait=module.params["group_wait"])
-    after = {secret: module.params["url"], path: text}
+    url = module.params["url"]
+    text = CONFIG.format(url_file=secret, wait=module.params["group_wait"]) if url else SILENT
+    after = {secret: url or None, path: text}
     try:
         before = {file: read_plain(file) for file in after}
+        if not url and not is_managed(before[path] or ""):
+            module.exit_json(changed=False, reasons=[])
         if before[path] is not None and not is_managed(before[path]) and not module.params["adopt"]:
             module.fail_json(
                 msg=f"{path} is somebody else's. Add a route for the label 'fleet' there by hand "
