@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,12 +23,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def engine() -> Iterator[serving.Engine]:
     """An endpoint that answers like a ready engine until a test says otherwise."""
     engine = serving.Engine()
-    thread = threading.Thread(target=engine.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield engine
-    engine.server.shutdown()
-    thread.join()
-    engine.server.server_close()
+    with serving.serving(engine.server):
+        yield engine
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import grp
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from unit.collection.fakehost import FakeHost
+from unit.collection.serving import serving
 
 URL = "http://127.0.0.1:9/s3cr3t-SENTINEL"
 GROUP = grp.getgrgid(os.getgid()).gr_name
@@ -54,12 +54,8 @@ class Api:
 @pytest.fixture
 def api() -> Iterator[Api]:
     api = Api()
-    thread = threading.Thread(target=api.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield api
-    api.server.shutdown()
-    thread.join()
-    api.server.server_close()
+    with serving(api.server):
+        yield api
 
 
 @pytest.fixture

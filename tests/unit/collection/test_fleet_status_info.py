@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from ansible_collections.frank.fleet.plugins.module_utils import status
 from ansible_collections.frank.fleet.plugins.module_utils.exposition import parse, quantile, total
 from unit.collection.fakehost import FakeHost
 from unit.collection.proxying import Admin
-from unit.collection.serving import Engine
+from unit.collection.serving import Engine, serving
 
 SCRAPE = (Path(__file__).parents[1] / "simulator/fixtures/metrics-full.txt").read_text()
 PROXY = """\
@@ -33,12 +32,8 @@ def admin() -> Iterator[Admin]:
     """A proxy's admin port that knows one replica."""
     admin = Admin(a="up")
     admin.replicas["a"].update(since=time.time() - 7300, pins=12)
-    thread = threading.Thread(target=admin.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield admin
-    admin.server.shutdown()
-    thread.join()
-    admin.server.server_close()
+    with serving(admin.server):
+        yield admin
 
 
 def look(host: FakeHost, engine: Engine, admin: Admin, **changes: Any) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.frank.fleet.plugins.modules import prometheus_files
 from unit.collection.fakehost import FakeHost
+from unit.collection.serving import serving
 
 RULES = "groups:\n- name: x\n  rules:\n    - alert: ReplicaDown\n      expr: up == 0\n"
 SCRAPE = "scrape_configs:\n- job_name: frank-medium\n"
@@ -82,12 +82,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def api(folder: Path) -> Iterator[Api]:
     api = Api(folder)
-    thread = threading.Thread(target=api.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield api
-    api.server.shutdown()
-    thread.join()
-    api.server.server_close()
+    with serving(api.server):
+        yield api
 
 
 def wanted(folder: Path, api: Api, verdict: int = 0, **changes: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.frank.fleet.plugins.modules import proxy_replica
 from unit.collection.fakehost import FakeHost
 from unit.collection.proxying import Admin
+from unit.collection.serving import serving
 
 
 @pytest.fixture
@@ -17,12 +18,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Admin]:
     """The admin port of a proxy with two replicas up."""
     monkeypatch.setattr(proxy_replica, "PAUSE_SECONDS", 0.01)
     admin = Admin(a="up", b="up")
-    thread = threading.Thread(target=admin.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield admin
-    admin.server.shutdown()
-    thread.join()
-    admin.server.server_close()
+    with serving(admin.server):
+        yield admin
 
 
 def wanted(admin: Admin, state: str, **changes: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_host import Host, Identity
-from ansible_collections.frank.fleet.plugins.module_utils.preflight_ports import Holder, installed_units
+from ansible_collections.frank.fleet.plugins.module_utils.preflight_ports import holders, installed_units
 from ansible_collections.frank.fleet.plugins.module_utils.preflight_report import Report
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import is_managed
 
@@ -77,18 +77,11 @@ def _check_containers(host: Host, user: Identity, names: set[str], report: Repor
 
 
 def _check_gpus(host: Host, user: Identity, units: set[str], report: Report) -> None:
-    for process in sorted(host.path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
-        try:
-            if not any(str(file.readlink()) == KFD for file in (process / "fd").iterdir()):
-                continue
-            name, cgroup = (process / "comm").read_text().strip(), (process / "cgroup").read_text()
-        except OSError:
-            continue  # The process ended meanwhile.
-        holder = Holder(int(process.name), name, cgroup)
+    for holder in holders(host, {KFD}):
         if not (user.exists and holder.is_unit_of(user, units)):
             report.fault(
                 "the GPUs are in use by somebody else",
-                f"{name} (process {holder.pid}{f', {holder.unit}' if holder.unit else ''}) has {KFD} open",
+                f"{holder.name} (process {holder.pid}{f', {holder.unit}' if holder.unit else ''}) has {KFD} open",
                 "an engine takes 98 % of its card's memory: one of the two would fail",
                 f"sudo kill {holder.pid}, or stop {holder.unit or 'what started it'}",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,17 +88,20 @@ def installed_units(host: Host, user: Identity) -> set[str]:
         return set()
 
 
-def _holder(host: Host, inodes: set[str]) -> Holder | None:
-    """The process that has one of the sockets open, None if it cannot be seen."""
-    wanted = {f"socket:[{inode}]" for inode in inodes}
+def holders(host: Host, targets: set[str]) -> Iterator[Holder]:
+    """Processes that have one of these open, as /proc names them: `/dev/kfd`, `socket:[INODE]`."""
     for process in sorted(host.path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
         try:
-            if any(str(file.readlink()) in wanted for file in (process / "fd").iterdir()):
+            if any(str(file.readlink()) in targets for file in (process / "fd").iterdir()):
                 name = (process / "comm").read_text().strip()
-                return Holder(int(process.name), name, (process / "cgroup").read_text())
+                yield Holder(int(process.name), name, (process / "cgroup").read_text())
         except OSError:
             continue  # The process ended meanwhile.
-    return None
+
+
+def _holder(host: Host, inodes: set[str]) -> Holder | None:
+    """The process that has one of the sockets open, None if it cannot be seen."""
+    return next(holders(host, {f"socket:[{inode}]" for inode in inodes}), None)
 
 
 def _add_fault(port: int, purpose: str, holder: Holder | None, report: Report) -> None:

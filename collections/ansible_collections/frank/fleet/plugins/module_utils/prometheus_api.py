@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-import urllib.request
+from collections.abc import Callable
+
+from ansible_collections.frank.fleet.plugins.module_utils.http import OPENER
 
 TIMEOUT_SECONDS = 5
 PAUSE_SECONDS = 0.5
 #: Seconds by which the time of a file and that of a reload may differ: both are rounded.
 ROUNDING = 1.0
-
-# A proxy configured for the user's shell must not see requests to our own ports.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Prometheus:
@@ -39,21 +38,7 @@ class Prometheus:
 
     def wait(self, since: float, seconds: float) -> str | None:
         """Wait until nothing is missing; returns what still is at the end."""
-        deadline = time.monotonic() + seconds
-        while True:
-            missing = self.missing(since)
-            if missing is None or time.monotonic() > deadline:
-                return missing
-            time.sleep(PAUSE_SECONDS)
-
-    def wait_for_reload(self, since: float, seconds: float) -> str | None:
-        """Wait until Prometheus has reloaded, whatever it has now; returns what is wrong at the end."""
-        deadline = time.monotonic() + seconds
-        while True:
-            stale = reload_missing(self._url, "prometheus", since)
-            if stale is None or time.monotonic() > deadline:
-                return stale
-            time.sleep(PAUSE_SECONDS)
+        return _last_of(lambda: self.missing(since), seconds)
 
     def _get(self, path: str) -> bytes:
         return _get(f"{self._url}{path}")
@@ -72,8 +57,22 @@ def reload_missing(url: str, program: str, since: float) -> str | None:
     return None
 
 
+def wait_for_reload(url: str, program: str, since: float, seconds: float) -> str | None:
+    """Wait until `program` runs with files of `since`; returns what is wrong at the end."""
+    return _last_of(lambda: reload_missing(url, program, since), seconds)
+
+
+def _last_of(look: Callable[[], str | None], seconds: float) -> str | None:
+    deadline = time.monotonic() + seconds
+    while True:
+        missing = look()
+        if missing is None or time.monotonic() > deadline:
+            return missing
+        time.sleep(PAUSE_SECONDS)
+
+
 def _get(url: str) -> bytes:
-    with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
+    with OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
         return bytes(response.read())
 
 

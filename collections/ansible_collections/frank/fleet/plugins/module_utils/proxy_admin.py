@@ -8,11 +8,10 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
+from ansible_collections.frank.fleet.plugins.module_utils.http import OPENER
+
 #: The admin port is on loopback and answers from memory.
 TIMEOUT_SECONDS = 5
-
-# A proxy configured for the user's shell must not see requests to our own ports.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ProxyAbsentError(Exception):
@@ -53,7 +52,7 @@ class ProxyAdmin:
     def _request(self, method: str, path: str) -> Any:
         request = urllib.request.Request(f"{self._url}/{path}", method=method)
         try:
-            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as response:
+            with OPENER.open(request, timeout=TIMEOUT_SECONDS) as response:
                 return json.load(response)
         except urllib.error.HTTPError:
             raise

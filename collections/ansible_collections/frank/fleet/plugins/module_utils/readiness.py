@@ -6,14 +6,13 @@ import json
 import urllib.error
 import urllib.request
 
+from ansible_collections.frank.fleet.plugins.module_utils.http import OPENER
+
 #: A probe of health or models answers at once or not at all.
 PROBE_SECONDS = 5
 #: A completion of a few tokens waits behind running prefills: 12 s for 32k tokens on one card, and some may queue.
 COMPLETION_SECONDS = 120
 COMPLETION_TOKENS = 4
-
-# A proxy configured for the user's shell must not see requests to our own ports.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class NotReadyError(Exception):
@@ -45,7 +44,7 @@ def _request(url: str, headers: dict[str, str], timeout: float, body: dict | Non
     data = json.dumps(body).encode() if body else None
     request = urllib.request.Request(url, data, {**headers, "Content-Type": "application/json"})
     try:
-        with _OPENER.open(request, timeout=timeout) as response:
+        with OPENER.open(request, timeout=timeout) as response:
             return response.read()
     except urllib.error.HTTPError as error:
         raise NotReadyError(f"{url} answered {error.code}: {error.read(300).decode('utf-8', 'replace')}") from error

@@ -15,7 +15,7 @@ from ansible_collections.frank.fleet.plugins.module_utils.user_scope import (
     JOURNAL_READ,
     Podman,
     UserManager,
-    unit_containers,
+    running_container,
 )
 
 #: A service that ends twice after its start will end again; once may be bad luck (the network at boot, say).
@@ -47,8 +47,7 @@ class Service:
 
     def container(self) -> dict | None:
         """The unit's running container."""
-        running = [found for found in unit_containers(self.podman, self.unit) if found.get("State") == "running"]
-        return running[0] if running else None
+        return running_container(self.podman, self.unit)
 
     def wanted_image(self) -> str | None:
         """ID of the wanted image; fails, before anything is stopped, if it is not in the store."""

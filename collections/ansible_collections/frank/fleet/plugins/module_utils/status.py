@@ -6,10 +6,10 @@ import json
 import math
 import re
 import time
-import urllib.request
 from collections.abc import Callable
 
 from ansible_collections.frank.fleet.plugins.module_utils.exposition import Samples, parse, quantile, total
+from ansible_collections.frank.fleet.plugins.module_utils.http import OPENER
 from ansible_collections.frank.fleet.plugins.module_utils.proxy_admin import ProxyAbsentError, ProxyAdmin
 
 TIMEOUT_SECONDS = 5
@@ -18,14 +18,11 @@ HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
 QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
 FAILOVER = re.compile(r"^proxy: failover — .*$", re.MULTILINE)
 
-# A proxy configured for the user's shell must not see requests to our own ports.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
 
 def get(url: str) -> str | None:
     """Body of an answer with status 200, None for anything else."""
     try:
-        with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
+        with OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
             return bytes(response.read()).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None

@@ -153,6 +153,11 @@ class Podman:
         return output
 
 
+def running_container(podman: Podman, service: str) -> dict | None:
+    """The container of a Quadlet service that runs, None if none does."""
+    return next((found for found in unit_containers(podman, service) if found.get("State") == "running"), None)
+
+
 def unit_containers(podman: Podman, service: str) -> list[dict]:
     """Containers that a Quadlet service started; the generator gives each of them this label."""
     return podman.containers(f"label=PODMAN_SYSTEMD_UNIT={service}")

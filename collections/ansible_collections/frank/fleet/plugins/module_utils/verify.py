@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
 from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, read_plain
+from ansible_collections.frank.fleet.plugins.module_utils.http import OPENER
 from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, digest
 from ansible_collections.frank.fleet.plugins.module_utils.readiness import NotReadyError, probe
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL, spec_of
-from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, unit_containers
+from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, running_container
 
 TIMEOUT_SECONDS = 5
 UNIT_PROPERTIES = ("UnitFileState", "WantedBy", "NRestarts", "NeedDaemonReload", "Result", "SourcePath")
-
-# A proxy configured for the user's shell must not see requests to our own ports.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Finding(NamedTuple):
@@ -65,20 +62,19 @@ def check_unit(manager: UserManager, name: str) -> Finding:
 
 def check_container(manager: UserManager, podman: Podman, name: str, image: str) -> Finding:
     """What runs is what is installed, from the image behind the tag."""
-    running = [c for c in unit_containers(podman, f"{name}.service") if c.get("State") == "running"]
-    if not running:
+    container = running_container(podman, f"{name}.service")
+    if container is None:
         return Finding(name, "container", False, "no container of it runs", f"systemctl --user restart {name}")
-    source = manager.show(f"{name}.service", "SourcePath").get("SourcePath", "")
+    source = manager.show(f"{name}.service", "SourcePath").get("SourcePath")
     try:
-        with open(source, encoding="utf-8") as stream:  # noqa: PTH123  # an empty path must be an error, not "."
-            installed = spec_of(stream.read())
+        installed = spec_of(Path(source).read_text(encoding="utf-8")) if source else None
     except OSError:
         installed = None
-    spec, wanted = (running[0].get("Labels") or {}).get(SPEC_LABEL), podman.image_id(image)
+    spec, wanted = (container.get("Labels") or {}).get(SPEC_LABEL), podman.image_id(image)
     wrong = [
         f"it runs spec {spec}, the installed unit is {installed}" if spec != installed else "",
-        f"it runs image {str(running[0].get('ImageID'))[:12]}, {image} is {(wanted or 'absent')[:12]}"
-        if running[0].get("ImageID") != wanted
+        f"it runs image {str(container.get('ImageID'))[:12]}, {image} is {(wanted or 'absent')[:12]}"
+        if container.get("ImageID") != wanted
         else "",
     ]
     seen = "; ".join(filter(None, wrong))
@@ -133,7 +129,7 @@ def check_health(name: str, url: str, replicas: list[str], admin_port: int) -> F
 def _replicas(url: str) -> dict[str, dict[str, str]]:
     """State and reason of each replica, from an answer of any status. Raises what taking it apart may raise."""
     try:
-        with _OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
+        with OPENER.open(url, timeout=TIMEOUT_SECONDS) as response:
             content = json.load(response)
     except urllib.error.HTTPError as error:
         content = json.load(error)

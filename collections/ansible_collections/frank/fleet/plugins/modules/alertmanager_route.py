@@ -84,7 +84,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, read_plain, write_atomically
-from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import reload_missing
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import reload_missing, wait_for_reload
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import is_managed
 
 #: Alerts of one fleet are told together. A replica's death is one alert after 15 minutes, so a minute more waits for
@@ -147,12 +147,7 @@ def confirm(module: AnsibleModule, since: float) -> str | None:
     code, output, error = module.run_command(module.params["reload"])
     if code:
         return f"{' '.join(module.params['reload'])}: {output}{error}"
-    deadline = time.monotonic() + module.params["timeout"]
-    while True:
-        missing = reload_missing(module.params["api"], "alertmanager", since)
-        if missing is None or time.monotonic() > deadline:
-            return missing
-        time.sleep(0.5)
+    return wait_for_reload(module.params["api"], "alertmanager", since, module.params["timeout"])
 
 
 def reasons_for(

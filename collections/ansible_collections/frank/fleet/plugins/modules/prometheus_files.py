@@ -95,7 +95,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError
-from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import Prometheus
+from ansible_collections.frank.fleet.plugins.module_utils.prometheus_api import Prometheus, wait_for_reload
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_folder import STAGE, Files, is_data, replace, sweep
 from ansible_collections.frank.fleet.plugins.module_utils.prometheus_text import UneditableError, alerts_in
 
@@ -151,7 +151,7 @@ def apply(module: AnsibleModule, files: Files, prometheus: Prometheus) -> None:
         return
     said, again = words(module), time.time()
     files.put_back()
-    complaint = reload(module) or prometheus.wait_for_reload(again, module.params["timeout"])
+    complaint = reload(module) or wait_for_reload(module.params["url"], "prometheus", again, module.params["timeout"])
     files.confirmed()
     module.fail_json(
         msg=f"Prometheus did not take the new files, and the old ones are back. {missing}.{said}"
