@@ -15,11 +15,11 @@ demo: setup ## Deploy a fleet onto a local test host and talk to it (about 4 min
 demo-down: ## Remove the demo's host
 	@tools/test_host/host down demo
 
-test: setup ## Everything that CI runs (about 12 minutes)
-	@tools/run_tests lint unit units rules molecule
+test: setup ## Everything that CI runs (about 25 minutes)
+	@PYTHONPATH=tools python -m test_runner lint unit units rules molecule
 
 lint unit units rules molecule: setup ## One tier of the tests
-	@tools/run_tests $@
+	@PYTHONPATH=tools python -m test_runner $@
 
 bench-proxy: setup ## What the proxy costs beside nginx and the Rust routers (about 14 minutes; needs nginx-light and wrk)
 	@PYTHONPATH=tools python -m bench.proxy_overhead

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from contract import REPLICAS, as_user, containers
+from contract import REPLICAS, as_user, containers, journal
+from waiting import wait_until
 
 SLOW = {"SIM_TIME_SCALE": "1", "SIM_BOOT_SECONDS": "1"}
 SOURCE, TAG = "docker.io/stilldeadcode/vllm-radiance:0.9.3", "localhost/radiance-vllm:0.9.3"
@@ -39,6 +40,15 @@ def new_image(host: Any, note: str) -> str:
     """Bring another image under the source's name, as a pull would, and return its ID."""
     as_user(host, f"printf 'FROM {SOURCE}\\nLABEL note={note}\\n' | podman build --quiet --tag {SOURCE} -")
     return as_user(host, f"podman image inspect --format '{{{{.Id}}}}' {SOURCE}")
+
+
+def settle(host: Any, wanted: dict[str, str]) -> None:
+    """Wait until the proxy says this of the replicas: its health checks are some seconds apart."""
+
+    def check() -> None:
+        assert states(host) == wanted
+
+    wait_until(check, seconds=20, context=lambda: journal(host))
 
 
 def states(host: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ def traffic(host: Any, request: pytest.FixtureRequest) -> Iterator[Outcome]:
     endpoint = f"http://{host.ansible.get_variables()['ansible_host']}:7770"
     with Load(endpoint) as outcome:
         yield outcome
-    _figures.append(f"{request.node.originalname}: {outcome}")
+    _figures.append(f"figure: {request.node.originalname}: {outcome}")
     assert outcome.sent > 0 and outcome.streams > 0, "there was no traffic to lose"
     assert (outcome.failed, outcome.cut) == ([], []), outcome
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from contract import QUADLET_DIR, as_user
 from deploying import deploy, fleet, refused
-from engines import BOTH_UP, SLOW, restarted, started, states
+from engines import BOTH_UP, SLOW, restarted, settle, started
 
 A, B = {"name": "frank-medium-a", "gpu": 0, "port": 7771}, {"name": "frank-medium-b", "gpu": 1, "port": 7772}
-C = {**A, "name": "frank-medium-c"}
+C, D = {**A, "name": "frank-medium-c"}, {**B, "name": "frank-medium-d"}
 
 
 def serving(*replicas: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -31,28 +31,33 @@ def test_a_renamed_replica(host, traffic):
     before = started(host)
     deploy(**serving(C, B))
     nothing_is_left_of(host, "frank-medium-a")
-    assert states(host) == {"frank-medium-c": "up", "frank-medium-b": "up"}
+    settle(host, {"frank-medium-c": "up", "frank-medium-b": "up"})
     assert started(host)["frank-medium-b"] == before["frank-medium-b"]
 
 
 def test_a_removed_replica(host):
     deploy(**serving(B))
     nothing_is_left_of(host, "frank-medium-c")
-    assert states(host) == {"frank-medium-b": "up"}
+    settle(host, {"frank-medium-b": "up"})
 
 
-def test_the_last_one_is_not_retired(host):
+def test_the_last_one_is_not_retired_unless_told_so(host):
     before = started(host)
-    told = refused(**serving({**B, "name": "frank-medium-d"}))
-    assert "frank-medium-b is the last replica that serves" in told
-    assert started(host) == before and states(host) == {"frank-medium-b": "up"}
+    told = refused(**serving(D))
+    assert "frank-medium-b is the last replica that serves" in told and "llm_allow_outage=true" in told
+    assert started(host) == before
+    settle(host, {"frank-medium-b": "up"})
+    deploy(**serving(D), llm_allow_outage=True)
+    nothing_is_left_of(host, "frank-medium-b")
+    settle(host, {"frank-medium-d": "up"})
 
 
 def test_all_at_once_are_not_retired_one_by_one(host):
-    deploy(**serving(A, B))
+    deploy(**serving(A, B), llm_allow_outage=True)
     before = started(host)
-    told = refused(**serving({**A, "name": "frank-medium-c"}, {**B, "name": "frank-medium-d"}))
-    assert "the last replica that serves" in told and started(host) == before and states(host) == BOTH_UP
+    told = refused(**serving(C, D))
+    assert "the last replica that serves" in told and started(host) == before
+    settle(host, BOTH_UP)
 
 
 def test_a_container_whose_unit_was_deleted_by_hand(host):
@@ -69,7 +74,7 @@ def test_a_unit_that_comes_back_from_the_trash(host):
     as_user(host, "systemctl --user start frank-medium-a")
     assert restarted(host, {**before, "frank-medium-a": 0}) == ["frank-medium-a"]
     deploy(**serving(A, B))
-    assert states(host) == BOTH_UP
+    settle(host, BOTH_UP)
 
 
 def test_a_unit_that_has_failed_for_good(host):

@@ -2,7 +2,7 @@
 
 from contract import REPLICAS
 from deploying import deploy, fleet
-from engines import BOTH_UP, SLOW, images, knob, new_image, restarted, started, states
+from engines import BOTH_UP, SLOW, images, knob, new_image, restarted, settle, started
 
 PROXY = "frank-medium-proxy"
 
@@ -16,7 +16,7 @@ def test_a_knob_of_one_replica(host, traffic):
     deploy(vllm_replica_environment_extra=SLOW, llm_fleet=CHANGED)
     assert restarted(host, before) == ["frank-medium-b"]
     assert (knob(host, "frank-medium-a", "MAXSEQS"), knob(host, "frank-medium-b", "MAXSEQS")) == ("4", "3")
-    assert states(host) == BOTH_UP
+    settle(host, BOTH_UP)
 
 
 def test_the_image(host, traffic):
@@ -25,7 +25,7 @@ def test_the_image(host, traffic):
     deploy(vllm_replica_environment_extra=SLOW, llm_fleet=CHANGED, routing_proxy_quiet_timeout=5)
     assert restarted(host, before) == [*REPLICAS, PROXY], "one after the other"
     assert set(images(host).values()) == {image}
-    assert states(host) == BOTH_UP
+    settle(host, BOTH_UP)
 
 
 def test_the_proxy(host, traffic):
@@ -37,7 +37,7 @@ def test_the_proxy(host, traffic):
         routing_proxy_quiet_timeout=5,
     )
     assert restarted(host, before) == [PROXY]
-    assert states(host) == BOTH_UP
+    settle(host, BOTH_UP)
 
 
 def test_nothing(host):

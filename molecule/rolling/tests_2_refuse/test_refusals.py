@@ -3,7 +3,7 @@
 import pytest
 from contract import REPLICAS, as_user
 from deploying import deploy, fleet, refused, run
-from engines import BOTH_UP, SLOW, images, knob, new_image, restarted, started, states, unit_file
+from engines import BOTH_UP, SLOW, images, knob, new_image, restarted, settle, started, unit_file
 
 # More context than one card carries: the engine itself refuses to start with it.
 TOO_LONG = fleet(MAXLEN=262144)
@@ -20,7 +20,8 @@ def test_the_prediction_names_what_would_restart(host):
     done = run("site.yml", "--check", "--diff", vllm_replica_environment_extra=SLOW, llm_fleet=TOO_LONG)
     assert done.returncode == 0, done.stdout[-4000:]
     assert "+Environment=MAXLEN=262144" in done.stdout
-    assert restarted(host, before) == [] and states(host) == BOTH_UP
+    assert restarted(host, before) == []
+    settle(host, BOTH_UP)
 
 
 def test_an_engine_that_refuses_to_start_is_undone(host, traffic):
@@ -29,7 +30,8 @@ def test_an_engine_that_refuses_to_start_is_undone(host, traffic):
     assert "KV cache" in told and "The end of its journal" in told and "What was ready before is back" in told
     assert restarted(host, before) == ["frank-medium-a"], "the second one was never touched"
     assert [unit_file(host, replica) for replica in REPLICAS] == units
-    assert knob(host, "frank-medium-a", "MAXLEN") == "114688" and states(host) == BOTH_UP
+    assert knob(host, "frank-medium-a", "MAXLEN") == "114688"
+    settle(host, BOTH_UP)
 
 
 def test_an_image_that_does_not_start_is_undone(host):
@@ -37,26 +39,27 @@ def test_an_image_that_does_not_start_is_undone(host):
     new_image(host, "broken")
     told = refused(vllm_replica_environment_extra={**SLOW, "SIM_BOOT_ERROR": "out-of-memory"})
     assert "What was ready before is back" in told
-    assert restarted(host, before) == ["frank-medium-a"] and images(host) == good and states(host) == BOTH_UP
+    assert restarted(host, before) == ["frank-medium-a"] and images(host) == good
+    settle(host, BOTH_UP)
 
 
 def test_without_rollback_the_rest_serves_on_and_the_fault_can_be_looked_at(host):
     before = started(host)
     refused(vllm_replica_environment_extra=SLOW, llm_fleet=TOO_LONG, llm_rollback=False)
-    assert states(host) == {"frank-medium-a": "down", "frank-medium-b": "up"}
+    settle(host, {"frank-medium-a": "down", "frank-medium-b": "up"})
     assert "MAXLEN=262144" in unit_file(host, "frank-medium-a")
     assert "MAXLEN=114688" in unit_file(host, "frank-medium-b"), "a reboot brings it back as it is"
     assert started(host)["frank-medium-b"] == before["frank-medium-b"]
     deploy(vllm_replica_environment_extra=SLOW)
-    assert states(host) == BOTH_UP and knob(host, "frank-medium-a", "MAXLEN") == "114688"
+    settle(host, BOTH_UP)
+    assert knob(host, "frank-medium-a", "MAXLEN") == "114688"
 
 
-def test_the_last_that_serves_is_not_taken_down(host):
+def test_one_that_is_down_goes_first_so_that_the_other_can_follow(host, traffic):
     as_user(host, "systemctl --user stop frank-medium-b")
-    before = started(host)
-    told = refused(vllm_replica_environment_extra=SLOW, llm_fleet=fleet(MAXLEN=100000))
-    assert "frank-medium-a is the last replica that serves" in told and "llm_allow_outage=true" in told
-    assert started(host) == before and "MAXLEN=114688" in unit_file(host, "frank-medium-a")
-    assert states(host)["frank-medium-a"] == "up"
-    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=fleet(MAXLEN=100000), llm_allow_outage=True)
-    assert states(host) == BOTH_UP and knob(host, "frank-medium-a", "MAXLEN") == "100000"
+    settle(host, {"frank-medium-a": "up", "frank-medium-b": "down"})
+    before = {**started(host), "frank-medium-b": 0}
+    deploy(vllm_replica_environment_extra=SLOW, llm_fleet=fleet(MAXLEN=100000))
+    assert restarted(host, before) == ["frank-medium-b", "frank-medium-a"]
+    settle(host, BOTH_UP)
+    assert knob(host, "frank-medium-a", "MAXLEN") == knob(host, "frank-medium-b", "MAXLEN") == "100000"

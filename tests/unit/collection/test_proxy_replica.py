@@ -89,6 +89,13 @@ def test_a_replica_that_moves_to_another_port_is_not_waited_for(host: FakeHost, 
     assert "learns the new one" in result["warnings"][0] and admin.asked == ["/undrain/a"]
 
 
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(("state", "told"), [("up", True), ("down", False), ("stalled", False)])
+def test_it_tells_whether_the_replica_serves(host: FakeHost, admin: Admin, state: str, told: bool, check: bool) -> None:
+    admin.replicas["a"]["state"] = admin.serves_as = state
+    assert host.ok("proxy_replica", **wanted(admin, "serving", timeout=0), _ansible_check_mode=check)["serving"] is told
+
+
 def test_somebody_else_on_the_admin_port_is_said(host: FakeHost, admin: Admin) -> None:
     admin.look = lambda: [{"not": "a replica"}]  # type: ignore[method-assign]  # a service that is none of ours
     assert "does not answer as the proxy's admin port" in host.error("proxy_replica", **wanted(admin, "drained"))
@@ -108,11 +115,11 @@ def test_a_drained_replica_that_is_down_is_put_back(host: FakeHost, admin: Admin
 @pytest.mark.parametrize("state", ["drained", "serving"])
 def test_without_a_proxy_there_is_nothing_to_do(host: FakeHost, state: str) -> None:
     result = host.ok("proxy_replica", admin="http://127.0.0.1:1", name="a", state=state)
-    assert (result["changed"], result["known"]) == (False, False)
+    assert (result["changed"], result["known"], result["serving"]) == (False, False, False)
 
 
 def test_a_replica_that_the_proxy_does_not_know_yet_is_no_error(host: FakeHost, admin: Admin) -> None:
-    assert host.ok("proxy_replica", **wanted(admin, "drained", name="c"))["known"] is False
+    assert host.ok("proxy_replica", **wanted(admin, "drained", name="c"))["serving"] is False
     assert admin.asked == []
 
 

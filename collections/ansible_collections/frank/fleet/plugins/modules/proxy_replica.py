@@ -73,6 +73,10 @@ known:
   description: Whether a proxy answered and knows the replica.
   returned: success
   type: bool
+serving:
+  description: Whether the proxy sends it requests now.
+  returned: success
+  type: bool
 in_flight:
   description: Requests that were still running there at the end of the wait.
   returned: when RV(known)
@@ -143,6 +147,11 @@ def is_drained(replica: dict) -> bool:
     return replica["state"] == "draining" or replica["reason"].endswith(", draining")
 
 
+def seen(replica: dict) -> dict:
+    """What the module returns of a replica."""
+    return {"serving": replica["state"] == SERVING, "in_flight": replica["in_flight"]}
+
+
 def is_last(name: str, going: list[str], replicas: dict[str, dict]) -> bool:
     """True if this one serves, and without it and those that go as well none would."""
     serving = {other for other, replica in replicas.items() if replica["state"] == SERVING}
@@ -178,25 +187,23 @@ def main() -> None:
     try:
         replicas = proxy.replicas()
         if name not in replicas:
-            module.exit_json(changed=False, known=False)
+            module.exit_json(changed=False, known=False, serving=False)
         changed = is_drained(replicas[name]) != draining
         alone = draining and is_last(name, module.params["going"], replicas) and not module.params["allow_outage"]
         if module.check_mode:
             if alone:
                 module.warn(refusal(name))
-            module.exit_json(changed=changed, known=True, in_flight=replicas[name]["in_flight"])
+            module.exit_json(changed=changed, known=True, **seen(replicas[name]))
         if alone:
             raise LastServingError(name)
         last = (drain if draining else serve)(module, proxy, name)
     except ProxyAbsentError:
-        module.exit_json(changed=False, known=False)
+        module.exit_json(changed=False, known=False, serving=False)
     except LastServingError:
         module.fail_json(msg=refusal(name))
     except (urllib.error.HTTPError, ValueError, LookupError, TypeError) as error:
         module.fail_json(msg=f"{module.params['admin']} does not answer as the proxy's admin port does: {error!r}")
-    module.exit_json(
-        changed=changed, known=True, in_flight=last["in_flight"], waited=round(time.monotonic() - begin, 1)
-    )
+    module.exit_json(changed=changed, known=True, **seen(last), waited=round(time.monotonic() - begin, 1))
 
 
 if __name__ == "__main__":

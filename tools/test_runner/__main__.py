@@ -1,0 +1,44 @@
+"""Run tiers of the tests, two jobs at a time, and say at the end how many tests ran in each tier.
+
+Exit code 1 at the first job that fails or that ran no test: its log is printed, and what else runs is ended.
+"""
+
+import subprocess
+import sys
+
+from .jobs import NEEDS, PROJECT, TIERS, plan
+from .lanes import Done, Lanes
+
+LOGS = PROJECT / ".cache/tests"
+
+
+def summary(done: list[Done]) -> str:
+    """Return a line a tier, and the figures that tests have measured."""
+    lines = []
+    for tier in TIERS:
+        jobs = [entry for entry in done if entry.job.tier == tier]
+        if jobs:
+            tests, seconds = sum(entry.tests for entry in jobs), sum(entry.seconds for entry in jobs)
+            lines.append(f"{tier:10} {tests:5} tests in {len(jobs):2} jobs {seconds:6.0f} s")
+    return "\n".join([*lines, *(figure for entry in done for figure in entry.figures)])
+
+
+def main(tiers: list[str]) -> int:
+    """Run the tiers and return the exit code."""
+    if not tiers or set(tiers) - set(TIERS):
+        print(f"test_runner: which tiers of {' '.join(TIERS)}?", file=sys.stderr)
+        return 2
+    for need in dict.fromkeys(NEEDS[tier] for tier in tiers if tier in NEEDS):
+        subprocess.run(["bash", "-c", need], cwd=PROJECT, check=True)
+    lanes = Lanes(plan(tiers), LOGS)
+    print(f"test_runner: logs are in {LOGS}", file=sys.stderr)
+    if lanes.run():
+        print(f"\n==== all passed\n{summary(lanes.done)}")
+        return 0
+    assert lanes.failed
+    print(f"\n==== {lanes.failed.name}\n{lanes.log_of(lanes.failed)}\n==== {lanes.failed.name} failed")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
