@@ -32,10 +32,10 @@ def test_all_well(tmp_path):
 
 def test_two_run_at_once_each_in_its_own_lane(tmp_path):
     here = f"echo ran $FRANK_FLEET_LANE; touch {tmp_path}/$FRANK_FLEET_LANE.here"
-    meet = f"until [ -e {tmp_path}/.here ] && [ -e {tmp_path}/_2.here ]; do sleep 0.01; done"
+    meet = f"until [ -e {tmp_path}/first.here ] && [ -e {tmp_path}/second.here ]; do sleep 0.01; done"
     lanes = Lanes([job(part, f"{here}; {meet}") for part in "ab"], tmp_path)
     assert lanes.run()
-    assert {lanes.log_of(done.job).strip() for done in lanes.done} == {"ran", "ran _2"}
+    assert {lanes.log_of(done.job).strip() for done in lanes.done} == {"ran first", "ran second"}
 
 
 def test_a_failure_ends_what_runs_with_its_children(tmp_path, capfd):
