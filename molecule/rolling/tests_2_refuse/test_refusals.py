@@ -1,5 +1,7 @@
 """A change that cannot work ends before it harms, and says why."""
 
+import json
+
 import pytest
 from contract import REPLICAS, as_user
 from deploying import deploy, fleet, refused, run
@@ -55,9 +57,21 @@ def test_without_rollback_the_rest_serves_on_and_the_fault_can_be_looked_at(host
     assert knob(host, "frank-medium-a", "MAXLEN") == "114688"
 
 
-def test_one_that_is_down_goes_first_so_that_the_other_can_follow(host, traffic):
+@pytest.fixture
+def one_is_down(host):
+    """What an operator stopped or an engine's end left."""
     as_user(host, "systemctl --user stop frank-medium-b")
     settle(host, {"frank-medium-a": "up", "frank-medium-b": "down"})
+
+
+def test_what_does_not_hold_is_a_line_and_an_exit_code(one_is_down, tmp_path):
+    verified = run("playbooks/verify.yml", verify_json=str(tmp_path / "verify.json"))
+    assert verified.returncode != 0 and "FAIL  frank-medium-b        unit" in verified.stdout
+    findings = json.loads((tmp_path / "verify.json").read_text())["findings"]
+    assert {found["check"] for found in findings if not found["ok"]} == {"unit", "container", "completion", "health"}
+
+
+def test_one_that_is_down_goes_first_so_that_the_other_can_follow(host, one_is_down, traffic):
     before = {**started(host), "frank-medium-b": 0}
     deploy(vllm_replica_environment_extra=SLOW, llm_fleet=fleet(MAXLEN=100000))
     assert restarted(host, before) == ["frank-medium-b", "frank-medium-a"]

@@ -36,6 +36,7 @@ class Engine:
             "/v1/models": (200, {"data": [{"id": "frank-medium"}]}),
             "/v1/chat/completions": (200, {"choices": [{"message": {"content": None}}]}),
         }
+        self.headers: dict[str, str] = {}
         self.later: list[dict[str, tuple[int, Any]]] = []
         self.asked: list[tuple[str, dict[str, Any], str | None]] = []
         self.spy: Callable[[], None] = lambda: None
@@ -52,6 +53,8 @@ class Engine:
                 data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
                 self.send_response(code)
                 self.send_header("Content-Length", str(len(data)))
+                for name, value in engine.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
 
@@ -61,7 +64,8 @@ class Engine:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.port = self.server.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
 
 
 def arguments(**changes: Any) -> dict[str, Any]:

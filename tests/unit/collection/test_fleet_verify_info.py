@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.frank.fleet.plugins.module_utils import verify
+from ansible_collections.frank.fleet.plugins.module_utils import verify as checks
 from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest
 from ansible_collections.frank.fleet.plugins.modules import fleet_verify_info
 from unit.collection.fakehost import FakeHost
 from unit.collection.serving import IMAGE, Engine
 
 UNIT = "# Managed by frank-fleet\n[Container]\nLabel=io.frank-fleet.spec=s1\n"
+# What the fixtures `verify` and `found` are.
+Run, Found = Callable[..., dict[str, Any]], Callable[..., list[str]]
 UP = {"a": {"state": "up", "reason": ""}}
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Path:
     """The host's own files: dank lingers, the admin port listens on loopback."""
     root = tmp_path / "root"
     (root / "var/lib/systemd/linger").mkdir(parents=True)
     (root / "var/lib/systemd/linger/dank").touch()
-    listen(root, "0100007F")
+    listen(root, engine.port, "0100007F")
     for name in ("check_linger", "check_admin"):
         check = getattr(fleet_verify_info, name)
         monkeypatch.setattr(fleet_verify_info, name, lambda *what, check=check: check(*what, root))
     return root
 
 
-def listen(root: Path, *addresses: str) -> None:
-    """Have something listen on the admin port (7769) of these addresses."""
+def listen(root: Path, port: int, *addresses: str) -> None:
+    """Have something listen on a port of these addresses."""
     (root / "proc/net").mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"  0: {address}:1E59 00000000:0000 0A\n" for address in addresses)
+    lines = "".join(f"  0: {address}:{port:04X} 00000000:0000 0A\n" for address in addresses)
     (root / "proc/net/tcp").write_text(f"head\n{lines}")
     (root / "proc/net/tcp6").write_text("head\n")
 
@@ -46,7 +49,7 @@ def record(host: FakeHost, unit: str) -> None:
 
 @pytest.fixture
 def plan(host: FakeHost, root: Path, engine: Engine) -> dict[str, Any]:
-    """A host that runs one engine and the proxy as planned; the endpoint `engine` answers for both."""
+    """A host that runs one engine and the proxy as planned; `engine` answers for both and the admin port."""
     host.path.mkdir(parents=True)
     host.set(images={IMAGE: "i1"})
     for name in ("a", "p"):
@@ -57,31 +60,44 @@ def plan(host: FakeHost, root: Path, engine: Engine) -> dict[str, Any]:
         host.container(f"{name}.service", spec="s1", image="i1")
     host.unit("p.socket", WantedBy="sockets.target")
     engine.answers["/health"] = (200, {"replicas": UP})
-    port = engine.server.server_port
+    engine.answers["/replicas"] = (200, [{"name": "a", "url": engine.url}])
+    engine.headers = {"X-Fleet-Replica": "a"}
+    backends = [{"name": "a", "url": engine.url}]
     return {
-        "engines": [{"name": "a", "unit": "a.container", "port": port}],
-        "proxy": {"name": "p", "unit": "p.container", "port": port, "backends": [{"name": "a"}]},
+        "engines": [{"name": "a", "unit": "a.container", "port": engine.port}],
+        "proxy": {"name": "p", "unit": "p.container", "port": engine.port, "backends": backends},
         "retired": ["old.container"],
     }
 
 
-def found(host: FakeHost, plan: dict[str, Any]) -> list[str]:
+@pytest.fixture
+def verify(host: FakeHost, plan: dict[str, Any], engine: Engine) -> Run:
+    """Run the module."""
+    fixed = {"model": "frank-medium", "image": IMAGE, "user": "dank", "admin_port": engine.port}
+    return lambda **changes: host.ok("fleet_verify_info", **{"plan": plan, **fixed, **changes})
+
+
+@pytest.fixture
+def found(verify: Run) -> Found:
+    """Run the module; returns subject, check and what was seen of every check that does not hold."""
+    return lambda **changes: failures(verify(**changes))
+
+
+def failures(result: dict[str, Any]) -> list[str]:
     """Return subject, check and what was seen of every check that does not hold."""
-    result = host.ok("fleet_verify_info", plan=plan, model="frank-medium", image=IMAGE, user="dank")
     failed = [finding for finding in result["findings"] if not finding["ok"]]
     assert result["failed_checks"] == len(failed) == sum(line.startswith("FAIL ") for line in result["lines"])
     assert all(finding["fix"] for finding in failed)
     return [f"{finding['subject']} {finding['check']}: {finding['seen']}" for finding in failed]
 
 
-def test_a_sound_host(host: FakeHost, plan: dict[str, Any]) -> None:
-    assert found(host, plan) == []
-    result = host.ok("fleet_verify_info", plan=plan, model="frank-medium", image=IMAGE, user="dank")
-    assert len(result["findings"]) == 13 and host.changes() == []
+def test_a_sound_host(host: FakeHost, verify: Run, found: Found) -> None:
+    assert found() == []
+    assert len(verify()["findings"]) == 14 and host.changes() == []
 
 
-def test_the_tp2_shape_has_no_proxy(host: FakeHost, plan: dict[str, Any]) -> None:
-    assert found(host, {**plan, "proxy": None}) == []
+def test_the_tp2_shape_has_no_proxy(plan: dict[str, Any], found: Found) -> None:
+    assert found(plan={**plan, "proxy": None}) == []
 
 
 @pytest.mark.parametrize(
@@ -96,9 +112,9 @@ def test_the_tp2_shape_has_no_proxy(host: FakeHost, plan: dict[str, Any]) -> Non
         ({"NeedDaemonReload": "yes"}, "an older file loaded"),
     ],
 )
-def test_units(host: FakeHost, plan: dict[str, Any], properties: dict[str, str], seen: str) -> None:
+def test_units(host: FakeHost, found: Found, properties: dict[str, str], seen: str) -> None:
     host.unit("a.service", **{**host.state["units"]["a.service"], **properties})
-    [fault] = found(host, plan)
+    [fault] = found()
     assert fault.startswith("a unit: ") and seen in fault
 
 
@@ -108,10 +124,10 @@ def test_units(host: FakeHost, plan: dict[str, Any], properties: dict[str, str],
      ({"spec": "s1", "image": "i0"}, "it runs image i0, localhost/engine:1 is i1"),
      ({"spec": "s1", "image": "i1", "State": "exited"}, "no container of it runs")],
 )  # fmt: skip
-def test_containers(host: FakeHost, plan: dict[str, Any], container: dict[str, str], seen: str) -> None:
+def test_containers(host: FakeHost, found: Found, container: dict[str, str], seen: str) -> None:
     host.set(containers=[kept for kept in host.state["containers"] if kept["Id"] != "id-a.service"])
     host.container("a.service", **container)
-    assert found(host, plan) == [f"a container: {seen}"]
+    assert found() == [f"a container: {seen}"]
 
 
 @pytest.mark.parametrize(
@@ -121,67 +137,99 @@ def test_containers(host: FakeHost, plan: dict[str, Any], container: dict[str, s
      ({**UP, "z": UP["a"]}, "it routes to a, z, the inventory has a")],
 )  # fmt: skip
 @pytest.mark.parametrize("code", [200, 503])
-def test_the_proxys_view(
-    host: FakeHost, plan: dict[str, Any], engine: Engine, replicas: dict[str, Any], seen: str, code: int
-) -> None:
+def test_the_proxys_view(engine: Engine, found: Found, replicas: dict[str, Any], seen: str, code: int) -> None:
     engine.answers["/health"] = (code, {"replicas": replicas})
-    assert f"p health: {seen}" in found(host, plan)
+    assert f"p health: {seen}" in found()
 
 
 @pytest.mark.parametrize("answer", [(500, "x"), (200, {"data": [{"id": "other"}]})])
-def test_completions(host: FakeHost, plan: dict[str, Any], engine: Engine, answer: tuple[int, Any]) -> None:
+def test_completions(engine: Engine, found: Found, answer: tuple[int, Any]) -> None:
     engine.answers["/v1/models"] = answer
-    assert [fault.partition(":")[0] for fault in found(host, plan)] == ["a completion", "p completion"]
+    assert [fault.partition(":")[0] for fault in found()] == ["a completion", "p completion"]
 
 
-def test_a_key_goes_to_the_proxy_alone(host: FakeHost, plan: dict[str, Any], engine: Engine) -> None:
-    host.ok("fleet_verify_info", plan=plan, model="frank-medium", image=IMAGE, user="dank", api_key="k" * 16)
+def test_a_key_goes_to_the_proxy_alone(engine: Engine, verify: Run) -> None:
+    verify(api_key="k" * 16)
     keys = [key for path, _, key in engine.asked if path == "/v1/chat/completions"]
     assert keys == [None, f"Bearer {'k' * 16}"]
 
 
 @pytest.mark.parametrize("addresses", [(), ("00000000",), ("0100007F", "0A00000A")])
-def test_the_admin_port(host: FakeHost, plan: dict[str, Any], root: Path, addresses: tuple[str, ...]) -> None:
-    listen(root, *addresses)
-    [fault] = found(host, plan)
-    assert fault.startswith("p admin: port 7769: ")
+def test_the_admin_port(engine: Engine, root: Path, found: Found, addresses: tuple[str, ...]) -> None:
+    listen(root, engine.port, *addresses)
+    [fault] = found()
+    assert fault.startswith("p admin: port ")
 
 
-def test_a_unit_that_was_edited_by_hand(host: FakeHost, plan: dict[str, Any]) -> None:
+def test_a_unit_that_was_edited_by_hand(host: FakeHost, found: Found) -> None:
     (host.path / "a.container").write_text(f"{UNIT}# more\n")
-    assert found(host, plan) == ["a file: edited since it was installed"]
+    assert found() == ["a file: edited since it was installed"]
 
 
-def test_without_the_user_manager_the_rest_is_checked_all_the_same(host: FakeHost, plan: dict[str, Any]) -> None:
+def test_without_the_user_manager_the_rest_is_checked_all_the_same(
+    host: FakeHost, plan: dict[str, Any], found: Found
+) -> None:
     host.bus.unlink()
     plan["engines"][0]["port"] = 1
-    assert [fault.partition(":")[0] for fault in found(host, plan)] == ["dank manager", "a completion"]
+    assert [fault.partition(":")[0] for fault in found()] == ["dank manager", "a completion"]
 
 
 @pytest.mark.parametrize("answer", [{"replicas": ["a"]}, {"replicas": {"a": "up"}}, [], "no json"])
-def test_an_answer_that_is_no_proxys(host: FakeHost, plan: dict[str, Any], engine: Engine, answer: Any) -> None:
+def test_an_answer_that_is_no_proxys(engine: Engine, found: Found, answer: Any) -> None:
     engine.answers["/health"] = (200, answer)
-    assert [fault.partition(":")[0] for fault in found(host, plan)] == ["p health"]
+    assert [fault.partition(":")[0] for fault in found()] == ["p health"]
 
 
-def test_linger(host: FakeHost, plan: dict[str, Any], root: Path) -> None:
+def test_linger(root: Path, found: Found) -> None:
     (root / "var/lib/systemd/linger/dank").unlink()
-    assert found(host, plan) == ["dank linger: off: nothing starts at boot"]
+    assert found() == ["dank linger: off: nothing starts at boot"]
 
 
 @pytest.mark.parametrize("properties", [{"ActiveState": "failed"}, {"WantedBy": ""}])
-def test_the_socket(host: FakeHost, plan: dict[str, Any], properties: dict[str, str]) -> None:
+def test_the_socket(host: FakeHost, found: Found, properties: dict[str, str]) -> None:
     host.unit("p.socket", **{"WantedBy": "sockets.target", **properties})
-    [fault] = found(host, plan)
+    [fault] = found()
     assert fault.startswith("p socket: ")
 
 
-def test_a_unit_of_the_other_shape(host: FakeHost, plan: dict[str, Any]) -> None:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", None])
+def test_a_replica_that_the_proxy_looks_for_elsewhere(engine: Engine, found: Found, url: str | None) -> None:
+    engine.answers["/replicas"] = (200, [{"name": "a" if url else "z", "url": url}])
+    assert found() == [f"p backends: a at {url}, not {engine.url}"]
+
+
+@pytest.mark.parametrize("answer", [(500, "x"), (200, ["a"]), (200, "no json")])
+def test_an_admin_port_that_is_no_proxys(engine: Engine, found: Found, answer: tuple[int, Any]) -> None:
+    engine.answers["/replicas"] = answer
+    assert [fault.partition(":")[0] for fault in found()] == ["p backends"]
+
+
+@pytest.mark.parametrize(("by", "seen"), [({}, "no X-Fleet-Replica"), ({"X-Fleet-Replica": "z"}, "by z")])
+def test_a_completion_by_no_replica_of_ours(engine: Engine, found: Found, by: dict[str, str], seen: str) -> None:
+    engine.headers = by
+    [fault] = found()
+    assert fault.startswith("p completion: ") and seen in fault
+
+
+def test_the_endpoint_from_where_clients_are(host: FakeHost, engine: Engine) -> None:
+    asked = {"name": "p", "url": engine.url, "model": "frank-medium", "api_key": "k" * 16}
+    engine.headers = {"X-Fleet-Replica": "a"}
+    result = host.ok("endpoint_verify_info", **asked, replicas=["a", "b"])
+    assert failures(result) == [] and result["lines"][0].endswith(", by a")
+    assert engine.asked[-1][2] == f"Bearer {'k' * 16}"
+    engine.headers = {}
+    assert failures(host.ok("endpoint_verify_info", **asked)) == [], "an engine is the endpoint"
+    assert failures(host.ok("endpoint_verify_info", **asked, replicas=["a"])) != []
+    [fault] = host.ok("endpoint_verify_info", **{**asked, "url": "http://127.0.0.1:1"})["lines"]
+    assert fault.startswith("FAIL  p ") and "refused" in fault and "verify_from_here=false" in fault
+
+
+def test_a_unit_of_the_other_shape(host: FakeHost, found: Found) -> None:
     host.unit("old.service")
-    assert found(host, plan) == ["old retired: loaded, active"]
+    assert found() == ["old retired: loaded, active"]
 
 
-def test_a_proxy_that_does_not_answer(host: FakeHost, plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "TIMEOUT_SECONDS", 1)
+def test_a_proxy_that_does_not_answer(plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch, found: Found) -> None:
+    monkeypatch.setattr(checks, "TIMEOUT_SECONDS", 1)
     plan["proxy"]["port"] = 1
-    assert [fault.partition(":")[0] for fault in found(host, plan)] == ["p health", "p completion"]
+    assert [fault.partition(":")[0] for fault in found()] == ["p health", "p completion"]

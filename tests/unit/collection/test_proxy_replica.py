@@ -93,7 +93,7 @@ def test_a_replica_that_moves_to_another_port_is_not_waited_for(host: FakeHost, 
 @pytest.mark.parametrize(("state", "told"), [("up", True), ("down", False), ("stalled", False)])
 def test_it_tells_whether_the_replica_serves(host: FakeHost, admin: Admin, state: str, told: bool, check: bool) -> None:
     admin.replicas["a"]["state"] = admin.serves_as = state
-    assert host.ok("proxy_replica", **wanted(admin, "serving", timeout=0), _ansible_check_mode=check)["serving"] is told
+    assert host.ok("proxy_replica", check, **wanted(admin, "serving", timeout=0))["serving"] is told
 
 
 def test_somebody_else_on_the_admin_port_is_said(host: FakeHost, admin: Admin) -> None:

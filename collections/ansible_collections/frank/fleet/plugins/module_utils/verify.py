@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ansible_collections.frank.fleet.plugins.module_utils.files import UnsafePathError, read_plain
 from ansible_collections.frank.fleet.plugins.module_utils.http import OPENER
 from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, digest
+from ansible_collections.frank.fleet.plugins.module_utils.proxy_admin import ProxyAbsentError, ProxyAdmin
 from ansible_collections.frank.fleet.plugins.module_utils.readiness import NotReadyError, probe
 from ansible_collections.frank.fleet.plugins.module_utils.unit_text import SPEC_LABEL, spec_of
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager, running_container
@@ -97,13 +98,33 @@ def check_gone(manager: UserManager, name: str) -> Finding:
     return Finding(name, "retired", gone, seen, "deploy, which moves it to ~/.AGENTTRASH")
 
 
-def check_completion(subject: str, url: str, model: str, api_key: str | None) -> Finding:
-    """It is healthy, serves the model and completes a prompt."""
+def check_completion(
+    subject: str, url: str, model: str, api_key: str | None = None, replicas: list[str] | None = None
+) -> Finding:
+    """It is healthy, serves the model and completes a prompt; a proxy says which of its `replicas` did."""
     try:
-        probe(url, model, completion=True, api_key=api_key)
+        by = probe(url, model, completion=True, api_key=api_key)
     except NotReadyError as error:
         return Finding(subject, "completion", False, str(error), f"journalctl --user -u {subject}")
-    return Finding(subject, "completion", True, f"{model} at :{url.rpartition(':')[2]}")
+    seen = f"{model} at {url.removeprefix('http://')}"
+    if replicas is None:
+        return Finding(subject, "completion", True, seen)
+    seen += f", by {by}" if by else ", and no X-Fleet-Replica says by whom"
+    return Finding(subject, "completion", by in replicas, seen, "see what else listens there: ss -ltnp")
+
+
+def check_backends(name: str, admin: ProxyAdmin, backends: list[dict[str, str]]) -> Finding:
+    """The proxy looks for each replica where the inventory has it."""
+    wanted = {backend["name"]: backend["url"] for backend in backends}
+    try:
+        told = {replica: entry["url"] for replica, entry in admin.replicas().items()}
+    except (ProxyAbsentError, OSError, ValueError, LookupError, TypeError) as error:
+        return Finding(name, "backends", False, f"its admin port does not answer: {error}", f"restart {name}")
+    wrong = [
+        f"{replica} at {told.get(replica)}, not {url}" for replica, url in wanted.items() if told.get(replica) != url
+    ]
+    seen = ", ".join(wrong or [f"{replica} at {url}" for replica, url in wanted.items()])
+    return Finding(name, "backends", not wrong, seen, "deploy, --tags routing_proxy")
 
 
 def check_health(name: str, url: str, replicas: list[str], admin_port: int) -> Finding:
@@ -135,3 +156,9 @@ def _replicas(url: str) -> dict[str, dict[str, str]]:
         content = json.load(error)
     found = content["replicas"].items()
     return {replica: {"state": state["state"], "reason": state["reason"]} for replica, state in found}
+
+
+def line_of(finding: Finding) -> str:
+    """One line to read."""
+    fix = f"   -> {finding.fix}" if not finding.ok and finding.fix else ""
+    return f"{'ok' if finding.ok else 'FAIL':4}  {finding.subject:20}  {finding.check:10}  {finding.seen}{fix}"

@@ -87,9 +87,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.frank.fleet.plugins.module_utils.manifest import Manifest, ManifestError
+from ansible_collections.frank.fleet.plugins.module_utils.proxy_admin import ProxyAdmin
 from ansible_collections.frank.fleet.plugins.module_utils.user_scope import Podman, UserManager
 from ansible_collections.frank.fleet.plugins.module_utils.verify import (
     Finding,
+    check_backends,
     check_completion,
     check_container,
     check_file,
@@ -97,6 +99,7 @@ from ansible_collections.frank.fleet.plugins.module_utils.verify import (
     check_health,
     check_socket,
     check_unit,
+    line_of,
 )
 
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -152,19 +155,15 @@ def look(module: AnsibleModule) -> list[Finding]:
     else:
         seen = "the user manager is not up, so no unit of the fleet is"
         findings.append(Finding(user, "manager", False, seen, "deploy, --tags linger, then the rest"))
-    findings += [check_completion(unit["name"], f"http://127.0.0.1:{unit['port']}", model, None) for unit in engines]
+    findings += [check_completion(unit["name"], f"http://127.0.0.1:{unit['port']}", model) for unit in engines]
     if proxy:
         url, names = f"http://127.0.0.1:{proxy['port']}", [backend["name"] for backend in proxy["backends"]]
-        findings.append(check_admin(proxy["name"], module.params["admin_port"]))
-        findings.append(check_health(proxy["name"], url, names, module.params["admin_port"]))
-        findings.append(check_completion(proxy["name"], url, model, key))
+        port = module.params["admin_port"]
+        findings.append(check_admin(proxy["name"], port))
+        findings.append(check_backends(proxy["name"], ProxyAdmin(f"http://127.0.0.1:{port}"), proxy["backends"]))
+        findings.append(check_health(proxy["name"], url, names, port))
+        findings.append(check_completion(proxy["name"], url, model, key, names))
     return findings
-
-
-def line_of(finding: Finding) -> str:
-    """One line to read."""
-    fix = f"   -> {finding.fix}" if not finding.ok and finding.fix else ""
-    return f"{'ok' if finding.ok else 'FAIL':4}  {finding.subject:20}  {finding.check:10}  {finding.seen}{fix}"
 
 
 def main() -> None:
