@@ -47,13 +47,13 @@ def test_the_last_one_is_not_retired_unless_told_so(host):
     assert "frank-medium-b is the last replica that serves" in told and "llm_allow_outage=true" in told
     assert started(host) == before
     settle(host, {"frank-medium-b": "up"})
-    deploy(**serving(D), llm_allow_outage=True)
+    deploy(**serving(D), llm_allow_outage="true")
     nothing_is_left_of(host, "frank-medium-b")
     settle(host, {"frank-medium-d": "up"})
 
 
 def test_all_at_once_are_not_retired_one_by_one(host):
-    deploy(**serving(A, B), llm_allow_outage=True)
+    deploy(**serving(A, B), llm_allow_outage="true")
     before = started(host)
     told = refused(**serving(C, D))
     assert "the last replica that serves" in told and started(host) == before

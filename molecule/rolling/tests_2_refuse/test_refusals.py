@@ -47,7 +47,7 @@ def test_an_image_that_does_not_start_is_undone(host):
 
 def test_without_rollback_the_rest_serves_on_and_the_fault_can_be_looked_at(host):
     before = started(host)
-    refused(vllm_replica_environment_extra=SLOW, llm_fleet=TOO_LONG, llm_rollback=False)
+    refused(vllm_replica_environment_extra=SLOW, llm_fleet=TOO_LONG, llm_rollback="false")
     settle(host, {"frank-medium-a": "down", "frank-medium-b": "up"})
     assert "MAXLEN=262144" in unit_file(host, "frank-medium-a")
     assert "MAXLEN=114688" in unit_file(host, "frank-medium-b"), "a reboot brings it back as it is"
