@@ -9,7 +9,10 @@ from typing import Any
 import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
-INVENTORY = PROJECT / "molecule/shared/lanes" / os.environ.get("FRANK_FLEET_LANE", "first")
+INVENTORY = Path(
+    os.environ.get("FRANK_FLEET_INVENTORY")
+    or PROJECT / "molecule/shared/lanes" / os.environ.get("FRANK_FLEET_LANE", "first")
+)
 
 
 def command(playbook: str, *arguments: str, **variables: Any) -> list[str]:

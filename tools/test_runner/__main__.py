@@ -6,8 +6,8 @@ Exit code 1 at the first job that fails or that ran no test: its log is printed,
 import subprocess
 import sys
 
-from .jobs import NEEDS, PROJECT, TIERS, plan
-from .lanes import LANES, Done, Lanes
+from .jobs import NEEDS, PROJECT, TIERS, host_names, plan
+from .lanes import Done, Lanes
 
 LOGS = PROJECT / ".cache/tests"
 
@@ -36,8 +36,8 @@ def main(tiers: list[str]) -> int:
         print(f"\n==== all passed\n{summary(lanes.done)}")
         return 0
     if "molecule" in tiers:  # A scenario that was ended in its middle has left its host.
-        for lane in LANES.values():
-            subprocess.run(["tools/test_host/host", "down", lane], cwd=PROJECT, check=True)
+        for name in host_names():
+            subprocess.run(["tools/test_host/host", "down", name], cwd=PROJECT, check=True)
     assert lanes.failed
     print(f"\n==== {lanes.failed.name}\n{lanes.log_of(lanes.failed)}\n==== {lanes.failed.name} failed")
     return 1

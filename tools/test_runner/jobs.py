@@ -93,3 +93,9 @@ def plan(tiers: list[str]) -> list[Job]:
     longest = max(jobs, key=lambda job: LONG.get(job.name, 0))
     rest = [job for job in jobs if job is not longest]
     return [longest, *sorted(rest, key=lambda job: (job.tier == "molecule", -LONG.get(job.name, 0)))]
+
+
+def host_names() -> list[str]:
+    """Return the names of the hosts that scenarios boot, from their inventories."""
+    found = (re.findall(r"test_host_name: (\S+)", path.read_text()) for path in PROJECT.glob("molecule/**/hosts.yml"))
+    return sorted(name for names in found for name in names)

@@ -15,8 +15,8 @@ from pathlib import Path
 from .jobs import PROJECT, Job
 
 # Two: a scenario waits more than it computes (0.8 of a core on average), so that two fill a machine with 2 cores. Each
-# has a test host of its own, named by its inventory in molecule/shared/lanes.
-LANES = {"first": "molecule", "second": "molecule-2"}
+# has a test host of its own, by its inventory in molecule/shared/lanes.
+LANES = ("first", "second")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # Lines of a log that the end of the run repeats: the figures that a test has measured.
 FIGURE = re.compile(r"figure: (.*)")
