@@ -3,6 +3,7 @@
 Exit code 1 at the first job that fails or that ran no test: its log is printed, and what else runs is ended.
 """
 
+import signal
 import subprocess
 import sys
 
@@ -30,17 +31,24 @@ def main(tiers: list[str]) -> int:
         return 2
     for need in dict.fromkeys(NEEDS[tier] for tier in tiers if tier in NEEDS):
         subprocess.run(["bash", "-c", need], cwd=PROJECT, check=True)
+    # Like Ctrl-C: the jobs are in sessions of their own, and would go on.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     lanes = Lanes(plan(tiers), LOGS)
     print(f"test_runner: logs are in {LOGS}", file=sys.stderr)
-    if lanes.run():
+    well = False
+    try:
+        well = lanes.run()
+    except KeyboardInterrupt:
+        print("test_runner: interrupted", file=sys.stderr)
+    finally:
+        if not well and "molecule" in tiers:  # A scenario that was ended in its middle has left its host.
+            for name in host_names():
+                subprocess.run(["tools/test_host/host", "down", name], cwd=PROJECT, check=True)
+    if well:
         print(f"\n==== all passed\n{summary(lanes.done)}")
-        return 0
-    if "molecule" in tiers:  # A scenario that was ended in its middle has left its host.
-        for name in host_names():
-            subprocess.run(["tools/test_host/host", "down", name], cwd=PROJECT, check=True)
-    assert lanes.failed
-    print(f"\n==== {lanes.failed.name}\n{lanes.log_of(lanes.failed)}\n==== {lanes.failed.name} failed")
-    return 1
+    elif lanes.failed:
+        print(f"\n==== {lanes.failed.name}\n{lanes.log_of(lanes.failed)}\n==== {lanes.failed.name} failed")
+    return 0 if well else 1
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Lanes:
         self.failed: Job | None = None
 
     def run(self) -> bool:
-        """Run every job and return whether all went well. Ctrl-C ends what runs."""
+        """Run every job and return whether all went well. KeyboardInterrupt ends what runs."""
         self._logs.mkdir(parents=True, exist_ok=True)
         threads = [threading.Thread(target=self._lane, args=(lane,)) for lane in LANES]
         for thread in threads:
@@ -53,9 +53,8 @@ class Lanes:
         try:
             for thread in threads:
                 thread.join()
-        except KeyboardInterrupt:
+        finally:
             self._end()
-            raise
         return self.failed is None
 
     def log_of(self, job: Job) -> str:

@@ -1,12 +1,15 @@
 """Two jobs at a time; the first failure ends what runs and is what the caller learns."""
 
+import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from test_runner.__main__ import main, summary
-from test_runner.jobs import Job
+from test_runner.jobs import PROJECT, Job
 from test_runner.lanes import Lanes
 
 
@@ -18,6 +21,14 @@ def runs(pid: int) -> bool:
     """Whether a process runs; one that has ended may wait for its parent to take note."""
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def ends(pid: int) -> None:
+    """Wait until a process has ended."""
+    deadline = time.monotonic() + 30
+    while runs(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_all_well(tmp_path):
@@ -39,18 +50,39 @@ def test_two_run_at_once_each_in_its_own_lane(tmp_path):
 
 
 def test_a_failure_ends_what_runs_with_its_children(tmp_path, capfd):
-    begin = time.monotonic()
     child = f"sleep 60 & echo $! > {tmp_path}/child; wait"
     wait_for_it = f"until [ -s {tmp_path}/child ]; do sleep 0.01; done; echo 'the reason'; exit 3"
     lanes = Lanes([job("a", child), job("b", wait_for_it), job("c", f"touch {tmp_path}/c; echo ran")], tmp_path)
     assert not lanes.run()
     assert lanes.failed.part == "b" and lanes.log_of(lanes.failed) == "the reason\n"
     assert not (tmp_path / "c").exists()
-    child_pid = int((tmp_path / "child").read_text())
-    while runs(child_pid) and time.monotonic() - begin < 30:
-        time.sleep(0.01)
-    assert not runs(child_pid)
+    ends(int((tmp_path / "child").read_text()))
     assert "failed  unit-b, exit code 3" in capfd.readouterr().err
+
+
+ONE_JOB = """
+import sys
+from pathlib import Path
+from test_runner import __main__ as runner
+from test_runner.jobs import PROJECT, Job
+
+folder = Path(sys.argv[1])
+job = Job("unit", "a", f"sleep 60 & echo $! > {folder}/child; wait", lambda log: 1)
+runner.plan, runner.LOGS = lambda tiers: [job], folder
+sys.exit(runner.main(["unit"]))
+"""
+
+
+def test_a_runner_that_is_ended_ends_its_jobs(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "tools")}
+    with subprocess.Popen([sys.executable, "-c", ONE_JOB, str(tmp_path)], env=environment) as runner:
+        child = tmp_path / "child"
+        while not child.exists() or not child.read_text():
+            assert runner.poll() is None
+            time.sleep(0.01)
+        runner.terminate()
+    assert runner.returncode == 1
+    ends(int(child.read_text()))
 
 
 @pytest.mark.parametrize("command", ["false; echo ran", "false | echo ran", "echo ${unset_variable}ran"])
