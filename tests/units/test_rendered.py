@@ -19,13 +19,19 @@ TARGET = "frank-medium"
 
 
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Unit files as the inventory renders them now: file name to text."""
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Everything that the inventory renders now: file name to text."""
     folder = tmp_path_factory.mktemp("rendered")
     command = [Path(sys.executable).with_name("ansible-playbook"), "playbooks/render.yml", "-e", f"render_dir={folder}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def rendered(written: dict[str, str]) -> dict[str, str]:
+    """What is for Podman's generator."""
+    return {name: text for name, text in written.items() if name.endswith(".container")}
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +57,13 @@ def seconds(generated: Generated, name: str, key: str) -> int:
     return int(setting(generated.files[f"{name}.service"], key)[-1])
 
 
-def test_the_repository_shows_what_the_inventory_renders(rendered):
+def test_the_repository_shows_what_the_inventory_renders(written):
     def unstamped(units: dict[str, str]) -> dict[str, str]:  # its hashes change with every line of the proxy
         hashes = r"(?m)(^Label=io\.frank-fleet\.spec=).*|(/opt/frank-fleet/\w+-)[0-9a-f]{12}"
         return {name: re.sub(hashes, r"\1\2", text) for name, text in units.items()}
 
     shown = {path.name: path.read_text() for path in (ROOT / "docs/units/dankserver").iterdir()}
-    assert unstamped(shown) == unstamped(rendered), "run `ansible-playbook playbooks/render.yml` and commit docs/units"
+    assert unstamped(shown) == unstamped(written), "run `ansible-playbook playbooks/render.yml` and commit docs/units"
 
 
 def test_every_unit_is_generated_and_wanted_at_boot(generated):
@@ -79,16 +85,18 @@ def test_a_fault_is_seen_here(rendered, generate, fault):
 
 
 @pytest.mark.parametrize("name", [*INSTALLED, TARGET])
-def test_systemd_accepts_every_key(generated, rootfs, name):
+def test_systemd_accepts_every_key(generated, written, rootfs, name):
     """Quadlet passes [Unit] and [Service] through unread: only systemd knows a typo there."""
     units = rootfs / "tmp" / f"verify-{os.getpid()}-{name}"
     units.mkdir()
     try:
         (units / f"{name}.service").write_text(generated.files[f"{name}.service"])
+        if f"{name}.socket" in written:
+            (units / f"{name}.socket").write_text(written[f"{name}.socket"])
         inside = Path("/") / units.relative_to(rootfs)
         check = (
             f"mkdir -m 0700 {inside}/run; export XDG_RUNTIME_DIR={inside}/run; "
-            f"systemd-analyze --user --man=no --recursive-errors=yes verify {inside}/{name}.service"
+            f"systemd-analyze --user --man=no --recursive-errors=yes verify {inside}/{name}.*"
         )
         done = subprocess.run(["chroot", rootfs, "sh", "-c", check], capture_output=True, text=True, check=False)
     finally:
@@ -150,6 +158,13 @@ def test_restarts_and_timeouts(generated, rendered, name):
 def test_the_start_timeout_of_an_engine_covers_a_cold_load(generated):
     for name in ("frank-medium-a", "frank-medium-b", TARGET):
         assert seconds(generated, name, "TimeoutStartSec") >= 600
+
+
+def test_systemd_holds_the_port_of_the_proxy_from_the_boot_on(written):
+    sockets = {name: text for name, text in written.items() if name.endswith(".socket")}
+    assert list(sockets) == ["frank-medium-proxy.socket"]
+    [text] = sockets.values()
+    assert setting(text, "ListenStream") == ["0.0.0.0:7770"] and setting(text, "WantedBy") == ["sockets.target"]
 
 
 def test_nothing_waits_for_the_network(generated):
