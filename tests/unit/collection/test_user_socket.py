@@ -88,6 +88,21 @@ def test_a_file_of_somebody_else_is_kept_in_the_trash(host: FakeHost) -> None:
     assert kept.read_text() == "[Socket]\nListenStream=1\n"
 
 
+def test_a_file_where_its_link_belongs_is_kept_in_the_trash(held: FakeHost) -> None:
+    link = folder(held) / "sockets.target.wants" / SOCKET
+    link.unlink()
+    link.write_text("by hand")
+    assert held.ok("user_socket", **wanted())["reasons"] == ["it is not started at boot"]
+    [kept] = held.trash.rglob(SOCKET)
+    assert kept.read_text() == "by hand" and link.is_symlink()
+
+
+def test_a_file_that_systemd_has_not_read_yet_is_loaded(held: FakeHost) -> None:
+    held.unit(SOCKET, NeedDaemonReload="yes")
+    assert held.ok("user_socket", **wanted())["reasons"] == ["systemd has an older file loaded"]
+    assert held.changes() == [RELOAD]
+
+
 def test_a_link_in_its_place_is_not_followed(host: FakeHost) -> None:
     folder(host).mkdir(parents=True)
     (folder(host) / SOCKET).symlink_to("/etc/passwd")

@@ -114,7 +114,9 @@ class Socket:
             found.append("the file differs" if self.before is not None else "it is not installed yet")
         if not self.is_wanted():
             found.append("it is not started at boot")
-        state = self.manager.show(self.unit)
+        state = self.manager.show(self.unit, "NeedDaemonReload")
+        if state.get("NeedDaemonReload") == "yes":
+            found.append("systemd has an older file loaded")
         if state["ActiveState"] != "active":
             found.append(f"it is {state['ActiveState']}/{state['SubState']}")
         return found
@@ -131,8 +133,11 @@ class Socket:
 
     def install(self) -> None:
         """Write the file and the link."""
+        trash, place = Trash(Path(self.module.params["trash"])), Path("systemd/user")
         if self.before is not None and self.before != self.text and not is_managed(self.before):
-            Trash(Path(self.module.params["trash"])).copy(self.file, Path("systemd/user") / self.unit)
+            trash.copy(self.file, place / self.unit)
+        if self.link.exists() and not self.link.is_symlink():
+            trash.move(self.link, place / WANTS / self.unit)
         sweep_temporaries(self.file.parent)
         if self.before != self.text:
             write_atomically(self.file, self.text)
