@@ -125,6 +125,19 @@ def test_a_socket_from_systemd_is_served() -> None:
         process.wait(10)
 
 
+def test_a_descriptor_that_is_no_socket_is_one_line_and_exit_code_1() -> None:
+    result = subprocess.run(
+        ["bash", "-c", 'LISTEN_PID=$$ exec "$0" -m routing_proxy 3</dev/null', sys.executable],
+        env={"PYTHONPATH": str(PACKAGE_PARENT), "BACKENDS": BACKENDS, "LISTEN_FDS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1), result.stderr
+    assert "LISTEN_FDS: descriptor 3 is not a socket" in result.stderr
+
+
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
 def test_a_host_that_is_not_here_is_one_line_and_exit_code_1(host: str) -> None:
     result = run_once(BACKENDS=BACKENDS, HOST=host, PORT=str(free_port()))

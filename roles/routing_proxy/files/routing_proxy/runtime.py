@@ -185,4 +185,7 @@ def _inherited_socket() -> socket.socket | None:
     """Return the socket that systemd's socket activation passed on as descriptor 3, if it did."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS", "0") == "0":
         return None
-    return socket.socket(fileno=3)
+    try:
+        return socket.socket(fileno=3)
+    except OSError as error:
+        raise BindError(f"LISTEN_FDS: descriptor 3 is not a socket: {error.strerror}") from None
