@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from routing_proxy import identity
-from routing_proxy.identity import identify
+from routing_proxy.identity import identify, remember
 from routing_proxy.prefixes import MIN_BYTES, Prefixes
 
 CHAT = "/v1/chat/completions"
@@ -40,6 +40,7 @@ def same(bodies: list[bytes], path: str = CHAT, affinity: tuple[int, ...] = (409
         for _ in range(2):  # a client that tries again sends the same bytes
             plain = identify("POST", path, None, one, window)
             assert identify("POST", path, None, one, window, prefixes) == plain
+            remember(prefixes)
 
 
 TURN = body(START)
@@ -125,15 +126,18 @@ def test_the_next_turn_is_not_read_from_its_start(monkeypatch: pytest.MonkeyPatc
     bodies = [body([*START, *MANY[:end]], [("model", "m")], [("tools", TOOLS)]) for end in range(0, 80, 2)]
     expected = [identify("POST", CHAT, None, one) for one in bodies]
     assert identify("POST", CHAT, None, bodies[0], prefixes=prefixes) == expected[0]
+    remember(prefixes)
     monkeypatch.setattr(identity, "_read", lambda *_: pytest.fail("read from its start"))
     for one, wanted in zip(bodies, expected, strict=True):
         assert identify("POST", CHAT, None, one, prefixes=prefixes) == wanted
+        remember(prefixes)
 
 
 def test_a_turn_does_not_displace_the_one_before() -> None:
     prefixes = Prefixes()
     for one in (TURN, body([*START, *NEXT])):
         identify("POST", CHAT, None, one, prefixes=prefixes)
+        remember(prefixes)
     assert prefixes.find(TURN) is not None
 
 
@@ -142,6 +146,7 @@ def test_the_oldest_prefixes_are_dropped() -> None:
     bodies = [body([*START, message("assistant", f"{number}" * MIN_BYTES)]) for number in range(3)]
     for one in bodies:
         identify("POST", CHAT, None, one, prefixes=prefixes)
+        remember(prefixes)
     assert [prefixes.find(one) is not None for one in bodies] == [False, True, True]
 
 
@@ -150,6 +155,7 @@ def test_a_conversation_that_goes_on_is_not_the_oldest() -> None:
     other = [body([*START, message("assistant", f"{number}" * MIN_BYTES)]) for number in range(2)]
     for one in (TURN, other[0], body([*START, message("assistant")]), other[1]):
         identify("POST", CHAT, None, one, prefixes=prefixes)
+        remember(prefixes)
     assert prefixes.find(body([*START, message("assistant")])) is not None
 
 
@@ -157,6 +163,7 @@ def test_what_has_no_history_or_is_short_is_not_remembered() -> None:
     prefixes = Prefixes()
     for one in (body(START[:2]), body(START[1:])):
         identify("POST", CHAT, None, one, 0, prefixes)
+        remember(prefixes)
         assert prefixes.find(one) is None
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 from one_engine import Fleet
+from routing_proxy.http1 import Request
+from routing_proxy.requests import RequestReader
 
 
 def test_method_target_headers_and_body_arrive_as_sent(fleet: Fleet) -> None:
@@ -87,6 +89,16 @@ def test_headers_of_64_kB_pass_and_endless_ones_do_not(fleet: Fleet) -> None:
     long = b"x" * 64_000
     assert fleet.sent(b"GET / HTTP/1.1\r\nX-Long: " + long + b"\r\n\r\n").header("x-long") == [long.decode()]
     assert fleet.status(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 300_000) == 431
+
+
+def test_a_large_body_leaves_room_for_the_next_head() -> None:
+    reader = RequestReader(max_body_bytes=2**20)
+    reader.feed(b"POST / HTTP/1.1\r\nContent-Length: 250000\r\n\r\n" + b"x" * 250_000)
+    assert not reader.in_request
+    reader.feed(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 20_000)
+    assert reader.in_request
+    reader.feed(b"\r\n\r\n")
+    assert [type(request) for request in reader.ready] == [Request, Request] and not reader.in_request
 
 
 def test_a_body_beyond_the_limit_is_413_whether_announced_or_not(fleet: Fleet) -> None:

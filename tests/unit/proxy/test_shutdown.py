@@ -68,6 +68,13 @@ class TestEnd:
             assert answer.startswith(b"HTTP/1.1 200 ") and b"Connection: close" in answer
         assert proxy.process.wait(10) == 0
 
+    def test_an_idle_connection_that_has_had_an_answer_does_not_hold_the_stop(self, proxy: ProxyProcess) -> None:
+        used = proxy.client().post("/v1/chat/completions")
+        used.read()
+        proxy.process.send_signal(signal.SIGTERM)
+        assert used.read_to_end() == b""
+        assert proxy.process.wait(10) == 0
+
     def test_a_request_that_is_being_sent_is_in_flight(self, proxy: ProxyProcess) -> None:
         client = proxy.client().send(b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\n{")
         assert proxy.get("/health").status == 200

@@ -9,7 +9,7 @@ from .config import Config
 from .fleet import Fleet
 from .forward import LARGE_BODY_BYTES, Forward
 from .http1 import JSON, Request
-from .identity import Identity, identify
+from .identity import Identity, identify, remember
 from .metrics import CONTENT_TYPE, Metrics
 from .prefixes import Prefixes
 from .requests import Refusal
@@ -46,6 +46,7 @@ class App:
         else:
             account = Account(self._metrics, request, where, self._log_requests)
             Forward(self._fleet, client, request, where, account).start(self._identify)
+            remember(self._prefixes)
 
     def refuse(self, client: ClientConnection, refusal: Refusal) -> None:
         """Answer what could not be read as a request."""

@@ -31,6 +31,7 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 LARGE_BODY_BYTES = 2**20
 """Bodies larger than this are read in a thread: that takes milliseconds (0.6 for 400 kB), which other streams
 need not wait."""
+_UNKNOWN = Identity()
 # Faults of the proxy's own machine, which say nothing about a replica.
 _OWN_FAULTS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
@@ -59,7 +60,7 @@ class Forward:
         self._fleet = fleet
         self._client = client
         self._request = request
-        self._identity = Identity()
+        self._identity = _UNKNOWN
         makes_response = route.endpoint == "responses" and request.method == b"POST"
         self._delivery = Delivery(fleet, client, account, route, makes_response)
         self._tried: tuple[str, ...] = ()

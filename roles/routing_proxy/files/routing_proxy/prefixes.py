@@ -27,7 +27,10 @@ _MARK = secrets.token_hex(16)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reading a list of messages has come to, which is all that reading a longer list needs."""
+    """What reading a list of messages has come to, which is all that reading a longer list needs.
+
+    Messages that follow must leave root and prefix as they are: other lists are not remembered.
+    """
 
     context: tuple[bytes, int]
     """The digest of tools and system, and `affinity_bytes`: all that the rest depends on beside the messages."""
@@ -35,8 +38,6 @@ class Reading:
     """The hash of everything up to the last message; to be copied, never updated."""
     boundaries: tuple[bytes, ...]
     prefix: bytes | None
-    settled: bool
-    """Whether messages that follow leave the root and the prefix as they are. Others are not remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,19 @@ class Prefix:
     """Offset after the last message."""
     hashed: blake3
     """The hash of the bytes before `end`; to be copied, never updated."""
+    digest: bytes
+    """Its digest."""
     reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Unlearned:
+    """What has been read and is not remembered yet: a body, and if it begins with a prefix, what `cut` left of it."""
+
+    body: bytes
+    reading: Reading
+    before: Prefix | None = None
+    rest: bytes = b""
 
 
 def cut(body: bytes, start: int, end: int) -> bytes:
@@ -82,6 +95,7 @@ class Prefixes:
     """The last MAX_PREFIXES bodies. Not for several threads at once."""
 
     def __init__(self, max_prefixes: int = MAX_PREFIXES) -> None:
+        self.unlearned: Unlearned | None = None
         self._max = max_prefixes
         # By the last whole block's end and the bytes before it: cheap to look for, and then the digest decides.
         self._prefixes: dict[tuple[int, bytes], Prefix] = {}
@@ -91,8 +105,7 @@ class Prefixes:
         for end in range(len(body) // _BLOCK_BYTES * _BLOCK_BYTES, 0, -_BLOCK_BYTES):
             prefix = self._prefixes.get((end, body[end - _SAMPLE_BYTES : end]))
             if prefix is not None:  # only one is compared: hashing 400 kB takes 50 us
-                same = blake3(memoryview(body)[: prefix.end]).digest() == prefix.hashed.digest()
-                return prefix if same else None
+                return prefix if blake3(memoryview(body)[: prefix.end]).digest() == prefix.digest else None
         return None
 
     def add(self, body: bytes, start: int, end: int, reading: Reading, before: Prefix | None = None) -> None:
@@ -105,6 +118,6 @@ class Prefixes:
         block = end // _BLOCK_BYTES * _BLOCK_BYTES
         key = (block, body[block - _SAMPLE_BYTES : block])
         self._prefixes.pop(key, None)
-        self._prefixes[key] = Prefix(start, end, hashed, reading)
+        self._prefixes[key] = Prefix(start, end, hashed, hashed.digest(), reading)
         if len(self._prefixes) > self._max:
             del self._prefixes[next(iter(self._prefixes))]

@@ -38,6 +38,7 @@ class RequestReader:
         self.continue_due = False
         self._max_body_bytes = max_body_bytes
         self._parser = httptools.HttpRequestParser(self)
+        self._ended = False
         self._start_over()
 
     def _start_over(self) -> None:
@@ -47,6 +48,7 @@ class RequestReader:
         self._noted: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
         self._size = 0
+        self._begun = False
         self._head_bytes = 0
         self._upgrading = False
         self.continue_due = False
@@ -54,7 +56,7 @@ class RequestReader:
     @property
     def in_request(self) -> bool:
         """Tell whether a request has begun and not ended."""
-        return not self.finished and (self._request is not None or self._head_bytes > 0)
+        return self._begun and not self.finished
 
     def feed(self, data: bytes) -> None:
         """Take bytes; requests that are whole are then `ready`."""
@@ -63,13 +65,15 @@ class RequestReader:
 
     def _feed(self, data: bytes) -> bytes:
         """Take bytes, and return those that are to be taken next: a declined upgrade is read again from its head."""
+        self._ended = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             return self._without_upgrade() + data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             self._refuse(400, f"the request is not valid HTTP/1.1: {error}")
-        if self._request is None:
+        # Of a read that brought the end of a request, nobody says how much of it is the next one's head.
+        if self._request is None and not self._ended:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(431, f"the request's head exceeds {MAX_HEAD_BYTES} bytes")
@@ -103,6 +107,10 @@ class RequestReader:
         self._refuse(413, f"the request's body exceeds MAX_BODY_BYTES ({self._max_body_bytes} bytes)")
 
     # The parser's callbacks.
+
+    def on_message_begin(self) -> None:
+        """Note the first byte of a request."""
+        self._begun = True
 
     def on_url(self, url: bytes) -> None:
         """Take the target, or a part of it."""
@@ -157,6 +165,7 @@ class RequestReader:
         request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self.ready.append(request)
         self._start_over()
+        self._ended = True
 
 
 def _origin_form(target: bytes) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
 from blake3 import blake3
 
 from .canonical import DIGEST_BYTES
@@ -34,8 +35,7 @@ class Decision(StrEnum):
     FAILOVER = "failover"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The replica a request goes to, and why."""
 
     replica: str
