@@ -220,6 +220,15 @@ def test_roundrobin_is_the_counter_alone() -> None:
     assert picked == [Choice(A, Decision.SPREAD), Choice(B, Decision.SPREAD)] * 3
 
 
+def test_roundrobin_takes_the_turns_of_chats_for_requests_that_were_not_read() -> None:
+    router = Router("roundrobin", (A, B))
+    chats, others = set(), set()
+    for _ in range(4):
+        others.add(serve(router, Identity()).replica)
+        chats.add(serve(router, Identity(asks=True)).replica)
+    assert chats == others == {A, B} and router.pins(A) == router.pins(B) == 0
+
+
 def test_affinity_sends_a_burst_with_one_prefix_to_one_replica() -> None:
     router = Router("affinity", (A, B))
     burst = {serve(router, turn(f"q{i}", prefix="system")) for i in range(16)}

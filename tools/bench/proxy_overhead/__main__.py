@@ -24,7 +24,7 @@ from bench.proxy_overhead.peers import (
     start_router,
 )
 from bench.proxy_overhead.processes import ChildError, free_ports
-from bench.proxy_overhead.targets import DIRECT, OURS, verdicts
+from bench.proxy_overhead.targets import COUNTING, DIRECT, OURS, verdicts
 
 QUICK = Plan(connections=(1, 16), stream_connections=(16,), stream_rounds=2, seconds=1, passes=1)
 ENGINES = 2
@@ -63,6 +63,7 @@ def run(options: argparse.Namespace, scratch: Path, stack: contextlib.ExitStack)
 
     add(start_nginx(engines, scratch))
     add(start_ours(engines, scratch))
+    add(start_ours(engines, scratch, COUNTING, "roundrobin"))
     for program, policy in installed_routers(options.routers):
         add(start_router(program, policy, engines, scratch))
     names = [peer.name for peer in peers]

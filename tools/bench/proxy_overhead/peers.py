@@ -91,16 +91,16 @@ def start_nginx(engines: Sequence[int], scratch: Path) -> Peer:
     return Peer("nginx", port, Child("nginx", argv, os.environ, scratch / "nginx.log"))
 
 
-def start_ours(engines: Sequence[int], scratch: Path) -> Peer:
-    """Start our routing proxy as it is deployed: adaptive routing, pins kept on disk."""
+def start_ours(engines: Sequence[int], scratch: Path, name: str = "ours", routing: str = "adaptive") -> Peer:
+    """Start our routing proxy as it is deployed: adaptive routing unless told otherwise, pins kept on disk."""
     (port,) = free_ports(1)
-    state = scratch / "state"
+    state = scratch / f"state-{routing}"
     state.mkdir()
     backends = ",".join(f"engine-{index}=http://127.0.0.1:{engine}" for index, engine in enumerate(engines))
     env = python_env(PROXY_PATH) | {"HOST": "127.0.0.1", "PORT": str(port), "BACKENDS": backends}
-    env |= {"ROUTING": "adaptive", "STATE_DIR": str(state)}
+    env |= {"ROUTING": routing, "STATE_DIR": str(state)}
     argv = [sys.executable, "-m", "routing_proxy"]
-    return Peer("ours", port, Child("routing_proxy", argv, env, scratch / "ours.log"))
+    return Peer(name, port, Child(f"routing_proxy {routing}", argv, env, scratch / f"ours-{routing}.log"))
 
 
 def start_router(program: Path, policy: str, engines: Sequence[int], scratch: Path) -> Peer:

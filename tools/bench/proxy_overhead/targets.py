@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from bench.proxy_overhead.measure import MEMORY_STEPS, RequestCell, Results
 
-OURS = "ours"
+OURS = "ours"  # as it is deployed: adaptive, which reads every body
+COUNTING = "ours/roundrobin"
 NGINX = "nginx"
 DIRECT = "direct"
 CACHE_AWARE = "vllm-router/cache_aware"
@@ -66,7 +67,7 @@ def cpu_ratio(results: Results, peer: str, base: str, size: int, connections: in
 def verdicts(results: Results, sizes: Sequence[int], connections: Sequence[int]) -> list[Verdict]:
     """Judge a run against every target."""
     judged = [_cpu(results, size) for size in sizes]
-    routers = sorted({peer for peer, _, _ in results.requests} - {OURS, NGINX, DIRECT})
+    routers = sorted({peer for peer, _, _ in results.requests} - {OURS, COUNTING, NGINX, DIRECT})
     for router in routers:
         judged += _latency(results, router, sizes, connections)
     if not routers:
@@ -74,8 +75,12 @@ def verdicts(results: Results, sizes: Sequence[int], connections: Sequence[int])
     for streams in sorted({number for _, number in results.streams}):
         judged += _streams(results, streams)
     judged += _memory(results.memory)
-    failed = sum(cell.errors for (peer, *_), cells in results.requests.items() if peer == OURS for cell in cells)
-    failed += sum(cell.errors for (peer, _), cells in results.streams.items() if peer == OURS for cell in cells)
+    failed = sum(
+        cell.errors for (peer, *_), cells in results.requests.items() if peer in (OURS, COUNTING) for cell in cells
+    )
+    failed += sum(
+        cell.errors for (peer, _), cells in results.streams.items() if peer in (OURS, COUNTING) for cell in cells
+    )
     judged.append(Verdict(failed == 0, f"failed requests through ours: {failed} (target 0)"))
     return judged
 
@@ -89,23 +94,28 @@ def _cpu(results: Results, size: int) -> Verdict:
 
 
 def _latency(results: Results, router: str, sizes: Sequence[int], connections: Sequence[int]) -> list[Verdict]:
-    """Our added median must be below the router's on one connection; with more, all wait for the same few cores."""
+    """Our added median must be below the router's on one connection; with more, all wait for the same few cores.
+
+    A router that only counts is compared with ours when it only counts: it reads no body.
+    """
+    counts = router.endswith("/round_robin")
+    alike = COUNTING if counts else OURS
     few = min(connections)
-    many = [number for number in connections if number != few]
-    return [
-        _faster(results, router, [(size, few) for size in sizes], binding=True),
-        _faster(results, router, [(size, number) for size in sizes for number in many], binding=False),
-    ]
+    alone, many = [(size, few) for size in sizes], [(size, n) for size in sizes for n in connections if n != few]
+    judged = [_faster(results, alike, router, alone, binding=True)]
+    if counts:
+        judged.append(_faster(results, OURS, router, alone, binding=False))
+    return [*judged, _faster(results, alike, router, many, binding=False)]
 
 
-def _faster(results: Results, router: str, cells: Sequence[tuple[int, int]], binding: bool) -> Verdict:
-    """Count the cells in which we add less than `router`; name the one where it comes nearest."""
+def _faster(results: Results, us: str, router: str, cells: Sequence[tuple[int, int]], binding: bool) -> Verdict:
+    """Count the cells in which `us` adds less than `router`; name the one where it comes nearest."""
     compared = []
     for size, connections in cells:
-        ours, theirs = (median(added(results, peer, size, connections, p50)) for peer in (OURS, router))
+        ours, theirs = (median(added(results, peer, size, connections, p50)) for peer in (us, router))
         compared.append((ours - theirs, f"{size // 1000} kB, c{connections}: {ours:.0f} vs {theirs:.0f} µs"))
     below = sum(difference < 0 for difference, _ in compared)
-    text = f"added p50 below {router} in {below} of {len(cells)} cells; nearest {max(compared)[1]}"
+    text = f"added p50 of {us} below {router} in {below} of {len(cells)} cells; nearest {max(compared)[1]}"
     return Verdict(below == len(cells) if binding else None, text)
 
 

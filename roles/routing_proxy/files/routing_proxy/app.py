@@ -9,7 +9,7 @@ from .config import Config
 from .fleet import Fleet
 from .forward import LARGE_BODY_BYTES, Forward
 from .http1 import JSON, Request
-from .identity import Identity, identify, remember
+from .identity import Identity, generates, identify, remember
 from .metrics import CONTENT_TYPE, Metrics
 from .prefixes import Prefixes
 from .requests import Refusal
@@ -24,6 +24,8 @@ class App:
         self._log_requests = config.log_requests
         # The prefix that the affinity policy goes by costs 4 us; the others have no use for it.
         self._affinity_bytes = config.affinity_bytes if config.routing == "affinity" else 0
+        # A counter needs no more of a body than the stored response that it follows up.
+        self._only_counts = config.routing == "roundrobin"
         self._prefixes = Prefixes()
         self._fleet = fleet
         self._metrics = metrics
@@ -56,10 +58,13 @@ class App:
         client.respond(refusal.status, [JSON], errors.body(Api.OPENAI, refusal.status, refusal.message))
 
     def _identify(self, request: Request) -> Identity:
+        method, path = request.method.decode(), request.path.decode("latin-1")
+        if self._only_counts and route(request.path).endpoint != "responses":
+            return Identity(asks=generates(method, path))
         session = request.noted.get(b"x-session-id")
         return identify(
-            request.method.decode(),
-            request.path.decode("latin-1"),
+            method,
+            path,
             session.decode("latin-1") if session else None,
             request.body,
             self._affinity_bytes,

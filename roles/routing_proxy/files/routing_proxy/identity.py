@@ -50,6 +50,8 @@ class Identity(msgspec.Struct, frozen=True):
     """The digest of the first `affinity_bytes` of the conversation, for ROUTING=affinity."""
     history: bool = False
     """Whether an answer or a tool call lies between the first user message and the last message."""
+    asks: bool = False
+    """Whether the model is to answer, of a request whose body was not read; of others `boundaries` tell."""
 
 
 class _Request[Message](msgspec.Struct):
@@ -71,6 +73,11 @@ _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _decode_prompt = msgspec.json.Decoder(str | list[str]).decode
 
 
+def generates(method: str, path: str) -> bool:
+    """Tell whether a request has the model answer; `path` may carry a query."""
+    return method == "POST" and path.partition("?")[0].rstrip("/").endswith(_GENERATING)
+
+
 def identify(
     method: str,
     path: str,
@@ -85,9 +92,8 @@ def identify(
     are read: counting tokens or embedding leaves nothing in a prefix cache. `prefixes` has what was read of earlier
     turns and changes no result: 400 kB then take 100 us instead of 550. `remember` must follow.
     """
-    path = path.partition("?")[0].rstrip("/")
     session = (session_header or "").strip() or None
-    if method != "POST" or not path.endswith(_GENERATING):
+    if not generates(method, path):
         stored = _STORED.search(path)
         return Identity(session, stored.group(1) if stored else None)
     if prefixes is None or len(body) < MIN_BYTES:

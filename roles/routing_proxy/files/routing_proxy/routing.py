@@ -164,7 +164,8 @@ class Router:
     def _spread(self, identity: Identity, serving: Sequence[str], in_flight: Mapping[str, int]) -> str:
         """Return the replica with fewest requests in flight, of equals the one whose turn it is."""
         # A client that lists the models or counts tokens before every chat must not send all its chats to one replica.
-        turns = self._conversation_turns if identity.boundaries else self._other_turns
+        asks = identity.asks or identity.boundaries
+        turns = self._conversation_turns if asks else self._other_turns
         return turns.take(serving, {} if self._policy == "roundrobin" else in_flight)
 
 
