@@ -50,17 +50,20 @@ class Load:
         self._thread.join()
 
     async def _run(self) -> None:
-        # A connection for each request: a refused one is what an update of the proxy must not bring.
-        connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        timeout = aiohttp.ClientTimeout(total=120)
-        async with aiohttp.ClientSession(self._endpoint, connector=connector, timeout=timeout) as session:
+        # Half of the clients open a connection for each request (a refused one is what an update of the proxy must not
+        # bring), half keep theirs (whose end must not take a request along).
+        async with self._session(force_close=True) as fresh, self._session() as kept:
             self._last = time.monotonic()
             # Staggered, so that at any moment one of them is in its middle.
-            jobs = [asyncio.create_task(self._stream_on(session, 10.0 * n)) for n in range(self._streams)]
+            jobs = [asyncio.create_task(self._stream_on(fresh, 10.0 * n)) for n in range(self._streams)]
             while not self._over.is_set():
-                jobs.append(asyncio.create_task(self._ask(session)))
+                jobs.append(asyncio.create_task(self._ask(kept if self.outcome.sent % 2 else fresh)))
                 await asyncio.sleep(1 / self._rate)
             await asyncio.gather(*jobs)
+
+    def _session(self, **connections: bool) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=0, **connections)
+        return aiohttp.ClientSession(self._endpoint, connector=connector, timeout=aiohttp.ClientTimeout(total=120))
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
         outcome, begin = self.outcome, time.monotonic()
