@@ -21,7 +21,8 @@ test: setup ## Everything that CI runs (about 25 minutes)
 lint unit units rules molecule: setup ## One tier of the tests
 	@PYTHONPATH=tools python -m test_runner $@
 
-bench-proxy: setup ## What the proxy costs beside nginx and the Rust routers (about 14 minutes; needs nginx-light and wrk)
+bench-proxy: setup ## What the proxy costs beside nginx and the Rust routers (root; 15 minutes; needs nginx-light and wrk)
+	@tools/test_host/host install
 	@PYTHONPATH=tools python -m bench.proxy_overhead
 
 soak-proxy: setup ## 2,000 requests through the proxy while replicas are killed (about a minute)

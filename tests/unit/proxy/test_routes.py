@@ -3,6 +3,8 @@
 import pytest
 from one_engine import Fleet
 from proxy_process import FIRST_TURN
+from routing_proxy.requests import MAX_HEAD_BYTES
+from routing_proxy.routes import route
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,8 @@ def test_requests_are_counted_with_bounded_labels(fleet: Fleet) -> None:
     assert "/no/such" not in text
     for name in ("in_flight", "replica_up", "conversations"):
         assert f'routing_proxy_{name}{{replica="frank-medium-a"}}' in text
+
+
+def test_a_client_that_makes_up_long_paths_fills_no_memory():
+    remembered = route.cache_info().maxsize
+    assert remembered is not None and remembered * MAX_HEAD_BYTES <= 32 * 2**20

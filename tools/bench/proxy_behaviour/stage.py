@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from bench.proxy_overhead.peers import REPOSITORY, Peer, python_env
-from bench.proxy_overhead.processes import Child, reserve_port
+from bench.proxy_overhead.peers import Peer
+from bench.proxy_overhead.processes import REPOSITORY, Child, python_env, reserve_port
 
 ENGINES = ("a", "b")
 REQUEST_TIMEOUT = 15.0  # seconds

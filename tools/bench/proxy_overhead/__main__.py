@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from bench.proxy_overhead import report
+from bench.proxy_overhead.interpreter import Interpreter, of_engine_image
 from bench.proxy_overhead.measure import Plan, measure, measure_memory, progress, write_pools
 from bench.proxy_overhead.peers import (
-    REPOSITORY,
     ROUTERS_VENV,
     Peer,
     installed_routers,
@@ -23,7 +23,7 @@ from bench.proxy_overhead.peers import (
     start_ours,
     start_router,
 )
-from bench.proxy_overhead.processes import ChildError, free_ports
+from bench.proxy_overhead.processes import REPOSITORY, ChildError, free_ports
 from bench.proxy_overhead.targets import COUNTING, DIRECT, OURS, verdicts
 
 QUICK = Plan(connections=(1, 16), stream_connections=(16,), stream_rounds=2, seconds=1, passes=1)
@@ -39,6 +39,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every cell of every pass to FILE")
     parser.add_argument("--passes", type=int, default=Plan.passes, help="passes over all cells (default %(default)s)")
     parser.add_argument(
+        "--python", metavar="PROGRAM", help="the Python that runs ours (default: that of the engine image, as deployed)"
+    )
+    parser.add_argument(
         "--routers", type=Path, default=ROUTERS_VENV, help="venv with vllm-router, sglang-router (%(default)s)"
     )
     return parser.parse_args(argv)
@@ -48,6 +51,8 @@ def run(options: argparse.Namespace, scratch: Path, stack: contextlib.ExitStack)
     """Start everything, measure, report; children end with `stack`."""
     plan = QUICK if options.quick else Plan(passes=options.passes)
     wrk = require("wrk", "wrk")
+    python = Interpreter((options.python,)) if options.python else of_engine_image(scratch / "engine-image")
+    version = python.version()
     engines = free_ports(ENGINES)
     children = [start_engine(port, scratch) for port in engines]
     for child in children:
@@ -62,8 +67,8 @@ def run(options: argparse.Namespace, scratch: Path, stack: contextlib.ExitStack)
         peers.append(peer)
 
     add(start_nginx(engines, scratch))
-    add(start_ours(engines, scratch))
-    add(start_ours(engines, scratch, COUNTING, "roundrobin"))
+    add(start_ours(engines, scratch, python=python))
+    add(start_ours(engines, scratch, COUNTING, "roundrobin", python))
     for program, policy in installed_routers(options.routers):
         add(start_router(program, policy, engines, scratch))
     names = [peer.name for peer in peers]
@@ -73,13 +78,13 @@ def run(options: argparse.Namespace, scratch: Path, stack: contextlib.ExitStack)
     if not options.quick:
         fresh_scratch = scratch / "memory"
         fresh_scratch.mkdir()
-        ours = start_ours(engines, fresh_scratch)
+        ours = start_ours(engines, fresh_scratch, python=python)
         stack.callback(ours.child.stop)
         ours.child.wait_listening(ours.port)
         results.memory = measure_memory(wrk, ours, scratch)
 
     judged = verdicts(results, plan.sizes, plan.connections)
-    versions = peer_versions(options.routers)
+    versions = {**peer_versions(options.routers), "Python of ours": version}
     print(report.tables(results, plan, names))
     print("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()))
     if results.memory:

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.proxy_overhead.processes import Child, ChildError, free_ports
+from bench.proxy_overhead.interpreter import Interpreter
+from bench.proxy_overhead.processes import REPOSITORY, Child, ChildError, free_ports, python_env
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 PROXY_PATH = REPOSITORY / "roles" / "routing_proxy" / "files"
+THIS_PYTHON = Interpreter()
 ROUTERS_VENV = Path.home() / ".cache" / "frank-fleet" / "bench-venv"
 
 NGINX_CONF = """
@@ -68,11 +69,6 @@ def require(program: str, package: str) -> str:
     return path
 
 
-def python_env(*paths: Path) -> dict[str, str]:
-    """Return an environment in which `paths` are importable."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONUNBUFFERED": "1"}
-
-
 def start_engine(port: int, scratch: Path) -> Child:
     """Start one mock engine on `port`."""
     argv = [sys.executable, "-m", "bench.proxy_overhead.mock_engine", str(port)]
@@ -91,15 +87,21 @@ def start_nginx(engines: Sequence[int], scratch: Path) -> Peer:
     return Peer("nginx", port, Child("nginx", argv, os.environ, scratch / "nginx.log"))
 
 
-def start_ours(engines: Sequence[int], scratch: Path, name: str = "ours", routing: str = "adaptive") -> Peer:
+def start_ours(
+    engines: Sequence[int],
+    scratch: Path,
+    name: str = "ours",
+    routing: str = "adaptive",
+    python: Interpreter = THIS_PYTHON,
+) -> Peer:
     """Start our routing proxy as it is deployed: adaptive routing unless told otherwise, pins kept on disk."""
     (port,) = free_ports(1)
     state = scratch / f"state-{routing}"
     state.mkdir()
     backends = ",".join(f"engine-{index}=http://127.0.0.1:{engine}" for index, engine in enumerate(engines))
-    env = python_env(PROXY_PATH) | {"HOST": "127.0.0.1", "PORT": str(port), "BACKENDS": backends}
+    env = python.env(PROXY_PATH) | {"HOST": "127.0.0.1", "PORT": str(port), "BACKENDS": backends}
     env |= {"ROUTING": routing, "STATE_DIR": str(state)}
-    argv = [sys.executable, "-m", "routing_proxy"]
+    argv = [*python.command, "-m", "routing_proxy"]
     return Peer(name, port, Child(f"routing_proxy {routing}", argv, env, scratch / f"ours-{routing}.log"))
 
 

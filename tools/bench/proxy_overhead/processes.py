@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 READY_TIMEOUT = 60.0  # seconds; the Rust routers wait for their workers' health before they listen
 STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL
@@ -18,6 +19,11 @@ STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL
 
 class ChildError(RuntimeError):
     """A child did not start or did not answer; the message is one line."""
+
+
+def python_env(*paths: Path) -> dict[str, str]:
+    """Return an environment in which `paths` are importable."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONUNBUFFERED": "1"}
 
 
 def free_ports(count: int) -> list[int]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-from bench.proxy_overhead.peers import PROXY_PATH, python_env
-from bench.proxy_overhead.processes import Child, ChildError, free_ports
+from bench.proxy_overhead.peers import PROXY_PATH
+from bench.proxy_overhead.processes import Child, ChildError, free_ports, python_env
 from bench.proxy_overhead.report import table
 from bench.proxy_soak.accounts import Ledger, read_ledger, violations
 from bench.proxy_soak.load import Clients, Outcome

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import aiohttp
-from bench.proxy_overhead.peers import REPOSITORY, python_env
-from bench.proxy_overhead.processes import Child, ChildError, reserve_port
+from bench.proxy_overhead.processes import REPOSITORY, Child, ChildError, python_env, reserve_port
 
 NAMES = ("a", "b", "c")
 UP_TIMEOUT = 20.0  # seconds until the proxy must have noticed that a replica is back

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 
 import aiohttp
-from bench.proxy_overhead.peers import PROXY_PATH, REPOSITORY, python_env
-from bench.proxy_overhead.processes import Child, free_ports
+from bench.proxy_overhead.peers import PROXY_PATH
+from bench.proxy_overhead.processes import REPOSITORY, Child, free_ports, python_env
 from bench.proxy_soak.replicas import wait_up
 from engine_simulator.deployment import DEPLOYED_FLAGS
 

@@ -103,7 +103,7 @@ class Delivery:
     def _labels(self) -> list[Header]:
         if self._member is None:
             return []
-        return [(b"X-Fleet-Replica", self._member.label), (b"X-Fleet-Decision", self._decision.value.encode())]
+        return [(b"X-Fleet-Replica", self._member.label), (b"X-Fleet-Decision", self._decision.encode())]
 
     def _learn_id(self, head: bytes) -> None:
         """Look for the id of a stored response, which only this replica can answer for."""

@@ -42,7 +42,8 @@ class Route:
     refused: bool = False
 
 
-@lru_cache(maxsize=1024)
+# Few, as a client may send paths of 256 kB.
+@lru_cache(maxsize=64)
 def route(path: bytes) -> Route:
     """Return what a path (without its query) is."""
     plain = _plain(path)
