@@ -96,16 +96,14 @@ def _cpu(results: Results, size: int) -> Verdict:
 def _latency(results: Results, router: str, sizes: Sequence[int], connections: Sequence[int]) -> list[Verdict]:
     """Our added median must be below the router's on one connection; with more, all wait for the same few cores.
 
-    A router that only counts is compared with ours when it only counts: it reads no body.
+    A router that only counts reads no body, so it is also compared with ours when ours only counts.
     """
-    counts = router.endswith("/round_robin")
-    alike = COUNTING if counts else OURS
     few = min(connections)
     alone, many = [(size, few) for size in sizes], [(size, n) for size in sizes for n in connections if n != few]
-    judged = [_faster(results, alike, router, alone, binding=True)]
-    if counts:
-        judged.append(_faster(results, OURS, router, alone, binding=False))
-    return [*judged, _faster(results, alike, router, many, binding=False)]
+    judged = [_faster(results, OURS, router, alone, binding=True), _faster(results, OURS, router, many, binding=False)]
+    if router.endswith("/round_robin"):
+        judged += [_faster(results, COUNTING, router, cells, binding=False) for cells in (alone, many)]
+    return judged
 
 
 def _faster(results: Results, us: str, router: str, cells: Sequence[tuple[int, int]], binding: bool) -> Verdict:
