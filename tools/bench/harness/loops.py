@@ -118,18 +118,18 @@ async def _converse(
 ) -> None:
     """Hold one conversation, adding to `messages`."""
     for number in range(1, loop.turns + 1):
-        if time.monotonic() - began > loop.until:
+        started = time.monotonic() - began
+        if started > loop.until:
             return
-        turn = await _take_turn(client, loop, number, messages, began)
+        turn = await _take_turn(client, loop, number, messages, started)
         note(turn)
         if turn.error:
             return
 
 
-async def _take_turn(client: Client, loop: Loop, number: int, messages: list[Message], began: float) -> Turn:
+async def _take_turn(client: Client, loop: Loop, number: int, messages: list[Message], started: float) -> Turn:
     """Send one turn; add it and its answer to `messages`."""
     messages.append(loop.ask(number))
-    started = time.monotonic() - began
     answer = await client.ask(messages, loop.answer_tokens)
     messages.append({"role": "assistant", "content": answer.text})
     return Turn(
@@ -153,7 +153,7 @@ async def run_rounds(
     transcripts = {loop.name: loop.opening() for loop in loops}
 
     async def take(loop: Loop, number: int) -> None:
-        turns.append(await _take_turn(client, loop, number, transcripts[loop.name], began))
+        turns.append(await _take_turn(client, loop, number, transcripts[loop.name], time.monotonic() - began))
         if on_turn:
             on_turn(turns[-1])
 
