@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.proxy_overhead.peers import REPOSITORY
-from bench.proxy_overhead.processes import READY_TIMEOUT, Child, free_ports
+from bench.proxy_overhead.processes import READY_TIMEOUT, REPOSITORY, Child, free_ports
 
 PACKAGES = "promtool,prometheus,prometheus-alertmanager"
 """What the monitoring tests' root file system has more than the hosts'; the list names the cached copy."""

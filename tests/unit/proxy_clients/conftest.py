@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.proxy_overhead.peers import PROXY_PATH, python_env
-from bench.proxy_overhead.processes import Child, free_ports
+from bench.proxy_overhead.peers import PROXY_PATH
+from bench.proxy_overhead.processes import Child, free_ports, python_env
 from replay_engine import ReplayEngine
 
 READY_TIMEOUT = 10.0  # seconds

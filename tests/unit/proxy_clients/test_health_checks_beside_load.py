@@ -9,8 +9,8 @@ from pathlib import Path
 
 import aiohttp
 from bench.proxy_overhead.mock_engine import CHAT_RESPONSE, GET_RESPONSES, MockEngine
-from bench.proxy_overhead.peers import PROXY_PATH, python_env
-from bench.proxy_overhead.processes import Child, free_ports
+from bench.proxy_overhead.peers import PROXY_PATH
+from bench.proxy_overhead.processes import Child, free_ports, python_env
 
 WORKERS = 8
 REQUESTS = 200  # of each worker
