@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from bench.proxy_overhead.processes import program_of
 
 PACKAGES = "promtool,prometheus,prometheus-alertmanager"
 HOW = f"export FRANK_FLEET_PROMETHEUS_ROOTFS=$(tools/test_host/host rootfs --packages {PACKAGES})"
@@ -19,5 +20,4 @@ def promtool() -> list[str]:
         pytest.fail(f"FRANK_FLEET_PROMETHEUS_ROOTFS is not set: {HOW}")
     if not Path(root, "usr/bin/promtool").is_file():
         pytest.fail(f"{root} has no promtool: {HOW}")
-    loader = next(Path(root, "usr/lib").glob("*-linux-gnu/ld-linux-*.so.*"))
-    return [str(loader), "--library-path", str(loader.parent), f"{root}/usr/bin/promtool"]
+    return program_of(Path(root), "promtool")

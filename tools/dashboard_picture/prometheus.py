@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.proxy_overhead.processes import READY_TIMEOUT, REPOSITORY, Child, free_ports
+from bench.proxy_overhead.processes import READY_TIMEOUT, REPOSITORY, Child, free_ports, program_of
 
 PACKAGES = "promtool,prometheus,prometheus-alertmanager"
 """What the monitoring tests' root file system has more than the hosts'; the list names the cached copy."""
 RULES = REPOSITORY / "roles/prometheus_rules/files"
-LOADERS = ("lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1")
 
 
 class PrometheusError(RuntimeError):
@@ -54,15 +53,6 @@ def rootfs() -> Path:
     if done.returncode:
         raise PrometheusError("no root file system with Prometheus: `tools/test_host/host rootfs` says why")
     return Path(done.stdout.split()[-1])
-
-
-def command(root: Path, program: str) -> list[str]:
-    """Return how to start a program of another root file system, with that one's own loader and libraries."""
-    loader = next((root / name for name in LOADERS if (root / name).exists()), None)
-    if loader is None:
-        raise PrometheusError(f"{root} has no loader of a known architecture: {', '.join(LOADERS)}")
-    libraries = ":".join(str(path) for path in sorted((root / "usr/lib").glob("*-linux-gnu")))
-    return [str(loader), "--library-path", libraries, str(root / "usr/bin" / program)]
 
 
 def configuration(targets: Sequence[Target], interval: float, rules: Path = RULES) -> str:
@@ -134,7 +124,7 @@ def running(root: Path, folder: Path, targets: Sequence[Target], interval: float
         "--storage.tsdb.retention.time=10y", "--web.console.templates=/nonexistent",
         "--web.console.libraries=/nonexistent", "--log.level=warn",
     ]  # fmt: skip
-    child = Child("prometheus", [*command(root, "prometheus"), *flags], os.environ, folder / "prometheus.log")
+    child = Child("prometheus", [*program_of(root, "prometheus"), *flags], os.environ, folder / "prometheus.log")
     try:
         child.wait_listening(port)
         _wait_ready(f"http://127.0.0.1:{port}/-/ready")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from bench.proxy_overhead.processes import REPOSITORY, ChildError, python_env
+from bench.proxy_overhead.processes import REPOSITORY, ChildError, program_of, python_env
 
 BUILD = REPOSITORY / "tools" / "engine_image" / "build"
 NEEDED = ("blake3", "httptools", "msgspec", "prometheus_client", "uvloop")
@@ -57,9 +57,7 @@ def of_engine_image(folder: Path) -> Interpreter:
         for layer in json.load(_member(image, "manifest.json"))[0]["Layers"]:
             with tarfile.open(fileobj=_member(image, layer)) as content:
                 content.extractall(folder, filter="fully_trusted")
-    loader = next(folder.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*"))
-    command = (str(loader), "--library-path", str(loader.parent), str((folder / "usr/bin/python3").resolve()))
-    return Interpreter(command, str(folder / "usr"), sorted(folder.glob(PACKAGES)))
+    return Interpreter(program_of(folder, "python3"), str(folder / "usr"), sorted(folder.glob(PACKAGES)))
 
 
 def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+LOADERS = ("lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1")
 READY_TIMEOUT = 60.0  # seconds; the Rust routers wait for their workers' health before they listen
 STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL
 
@@ -24,6 +25,18 @@ class ChildError(RuntimeError):
 def python_env(*paths: Path) -> dict[str, str]:
     """Return an environment in which `paths` are importable."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONUNBUFFERED": "1"}
+
+
+def program_of(root: Path, program: str) -> list[str]:
+    """Return how to start a program of another root file system, with that one's own loader and libraries.
+
+    ChildError if it has no loader of a known architecture.
+    """
+    loader = next((root / name for name in LOADERS if (root / name).exists()), None)
+    if loader is None:
+        raise ChildError(f"{root} has no loader of a known architecture: {', '.join(LOADERS)}")
+    libraries = ":".join(str(path) for path in sorted((root / "usr/lib").glob("*-linux-gnu")))
+    return [str(loader), "--library-path", libraries, str(root / "usr/bin" / program)]
 
 
 def free_ports(count: int) -> list[int]:
