@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from bench.proxy_overhead.processes import program_of
+from dashboard_picture.prometheus import PACKAGES
 
-PACKAGES = "promtool,prometheus,prometheus-alertmanager"
 HOW = f"export FRANK_FLEET_PROMETHEUS_ROOTFS=$(tools/test_host/host rootfs --packages {PACKAGES})"
 
 

@@ -44,7 +44,12 @@ def test_a_python_tells_its_version():
     assert Interpreter().version() == platform.python_version()
 
 
-def test_a_python_without_the_packages_is_named(tmp_path):
+def test_a_python_without_the_packages_is_named():
     bare = Interpreter((sys.executable, "-S", "-E"))
     with pytest.raises(ChildError, match="cannot run the proxy: ModuleNotFoundError"):
         bare.version()
+
+
+def test_a_python_that_is_not_there_is_named():
+    with pytest.raises(ChildError, match="/no/such/python cannot be started: No such file"):
+        Interpreter(("/no/such/python",)).version()

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO
 
 from bench.proxy_overhead.processes import REPOSITORY, ChildError, program_of, python_env
+from engine_image.cli import SITE_PACKAGES
 
 BUILD = REPOSITORY / "tools" / "engine_image" / "build"
 NEEDED = ("blake3", "httptools", "msgspec", "prometheus_client", "uvloop")
-PACKAGES = "opt/vllm/lib/python*/site-packages"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,11 @@ class Interpreter:
     def version(self) -> str:
         """Return its version, "3.13.5"; ChildError if it cannot be started or lacks a package of the proxy's."""
         code = f"import platform, {', '.join(NEEDED)}; print(platform.python_version())"
-        done = subprocess.run([*self.command, "-c", code], env=self.env(), capture_output=True, text=True, check=False)
+        command = [*self.command, "-c", code]
+        try:
+            done = subprocess.run(command, env=self.env(), capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise ChildError(f"{self.command[0]} cannot be started: {error.strerror}") from None
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise ChildError(f"{self.command[-1]} cannot run the proxy: {last}")
@@ -57,7 +61,7 @@ def of_engine_image(folder: Path) -> Interpreter:
         for layer in json.load(_member(image, "manifest.json"))[0]["Layers"]:
             with tarfile.open(fileobj=_member(image, layer)) as content:
                 content.extractall(folder, filter="fully_trusted")
-    return Interpreter(program_of(folder, "python3"), str(folder / "usr"), sorted(folder.glob(PACKAGES)))
+    return Interpreter(program_of(folder, "python3"), str(folder / "usr"), [folder / SITE_PACKAGES.lstrip("/")])
 
 
 def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
