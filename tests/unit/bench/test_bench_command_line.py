@@ -63,7 +63,7 @@ def test_a_soak_watches_the_engines(fleet: SimulatedFleet, tmp_path: Path) -> No
     assert {turn["family"] for turn in loaded["turns"]} == {"big", "small"}
     assert {sample["engine"] for sample in loaded["samples"]} == set(fleet.urls)
     assert max(sample["kv_use"] for sample in loaded["samples"]) > 0.1
-    assert max(turn["started"] for turn in loaded["turns"]) <= 1.8
+    assert max(turn["started"] for turn in loaded["turns"]) < 1.8
 
 
 def test_a_wrong_model_or_endpoint_is_one_line(fleet: SimulatedFleet, capsys: pytest.CaptureFixture[str]) -> None:
